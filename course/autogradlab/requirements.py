@@ -1,0 +1,815 @@
+"""Requirements: what an exercise asks, in words, and how two observations are compared on it.
+
+A facet is named by a path: `<part>[.<name>|.*][.<aspect>]`. Parts are returned, raised, arguments, mode, cost, kept, calls
+and printed. Aspects of tensors are values, shape, dtype, type, device, requires_grad, is_leaf, grad_fn, graph, memory,
+identity, grad and version; without one, values with structure, type, shape and dtype are meant.
+"""
+
+import dataclasses
+import functools
+import math
+import re
+
+import torch
+
+from autogradlab.encoding import EncodingError, Storages, decode_tensor, decode_tree
+
+PARTS = ("returned", "raised", "arguments", "mode", "cost", "kept", "calls", "printed")
+DEFAULT_ASPECTS = frozenset({"values", "shape", "dtype"})
+ASPECTS = DEFAULT_ASPECTS | {
+    "type",
+    "device",
+    "requires_grad",
+    "is_leaf",
+    "grad_fn",
+    "graph",
+    "memory",
+    "identity",
+    "grad",
+    "version",
+}
+COSTS = ("graph_bytes", "peak_bytes", "syncs", "transfers", "transfer_bytes", "operations")
+MAX_COMPARED = 1 << 24
+
+
+@dataclasses.dataclass(frozen=True)
+class Facet:
+    """One facet: a part of an observation, the name in it (None for all of it), and the aspects that are compared."""
+
+    part: str
+    name: str | None
+    aspects: frozenset
+
+    @staticmethod
+    def parse(path: str) -> "Facet":
+        """The facet of a path. Raises ValueError that names the path and what it may be."""
+        part, *rest = path.split(".")
+        if part not in PARTS:
+            raise ValueError(f"facet {path!r}: {part!r} is not a part; use one of {', '.join(PARTS)}")
+        aspects = (
+            frozenset({rest.pop()})
+            if part in ("returned", "arguments") and rest and rest[-1] in ASPECTS
+            else DEFAULT_ASPECTS
+        )
+        if len(rest) > 1:
+            raise ValueError(
+                f"facet {path!r}: after a name only an aspect may follow; aspects are {', '.join(sorted(ASPECTS))}"
+            )
+        name = rest[0] if rest and rest[0] != "*" else None
+        if part == "cost" and name not in COSTS:
+            raise ValueError(f"facet {path!r}: a cost is one of {', '.join(COSTS)}")
+        return Facet(part, name, aspects)
+
+    def places(self, observation: dict) -> list:
+        """`(label, tree, storages)` for everything that the facet names in the observation; tree is `...` where missing."""
+        if self.part == "returned":
+            return _named(observation["returned"], self.name, "")
+        if self.part == "arguments":
+            after, places = observation["arguments"], []
+            for number, plain in enumerate(after):
+                when = f" after call {number + 1}" if len(after) > 1 else " after the call"
+                places += _named(plain, self.name, when) if self.name is None or self.name in plain["tree"] else []
+            watched = observation.get("watched")
+            if watched and (self.name is None or self.name in watched["tree"]):
+                places += _named(watched, self.name, " at the end")
+            return places or [(f"{self.name or 'the arguments'} after the call", ..., None)]
+        value = observation.get(self.part)
+        if self.name is not None and self.part != "mode":
+            value = None if value is None else value.get(self.name)
+        elif self.part == "mode" and self.name is not None:
+            value = {name: change for name, change in value.items() if name.startswith(self.name)}
+        return [(self.part if self.name is None else self.name, {"$": "plain", "value": value}, None)]
+
+
+def _named(plain, name, when):
+    storages = Storages(plain["storages"])
+    names = plain["tree"] if name is None else [name]
+    return [(f"{key}{when}", plain["tree"].get(key, ...), storages) for key in names]
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """Where two observations part: in words, and what stands on either side."""
+
+    words: str
+    yours: str
+    expected: str
+
+
+# --------------------------------------------------------------------------------------------- comparing two trees
+
+
+_KINDS = {
+    "tensor": "a tensor",
+    "dict": "a dict",
+    "set": "a set",
+    "frozenset": "a frozenset",
+    "bytes": "bytes",
+    "size": "a tuple",
+}
+_KINDS |= {
+    "complex": "a complex number",
+    "array": "a NumPy array",
+    "dtype": "a dtype",
+    "int": "an int",
+    "tuple": "a tuple",
+}
+_KINDS |= {
+    "sparse": "a sparse tensor",
+    "ellipsis": "Ellipsis",
+    "device": "a device",
+    "slice": "a slice",
+    "range": "a range",
+}
+
+
+def kind_of(tree) -> str:
+    """What a tree stands for, as a message names it."""
+    if tree is ...:
+        return "missing"
+    if tree is None:
+        return "None"
+    if type(tree) is not dict:
+        return {bool: "a bool", int: "an int", float: "a float", str: "a string", list: "a list"}[type(tree)]
+    kind = tree["$"]
+    if kind in ("subclass", "object", "module", "optimizer"):
+        name = str(tree["type"])
+        return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+    if kind == "exception":
+        return f"the exception {tree['types'][0]}"
+    return _KINDS.get(kind, f"a {kind}")
+
+
+def text_of(tree, storages, limit: int = 240) -> str:
+    """A tree as the value that a learner would see, in one line."""
+    if tree is ...:
+        return "nothing"
+    if type(tree) is dict and tree["$"] == "exception":
+        return f"{tree['types'][0]}: {tree['message']}"[:limit]
+    if type(tree) is dict and tree["$"] == "plain":
+        return str(tree["value"])[:limit]
+    if type(tree) is dict and tree["$"] in ("module", "optimizer", "object", "too large"):
+        return kind_of(tree)
+    try:
+        value = decode_tree(tree, storages)
+        if isinstance(value, torch.Tensor) and value.numel() > 64:
+            text = f"a tensor of shape {tuple(value.shape)}, {tree['dtype']}"
+        else:
+            text = re.sub(r"\s+", " ", repr(value))
+    except EncodingError as error:
+        text = f"unreadable ({error})"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class _Comparison:
+    """Compares two trees on some aspects; stops at the first difference."""
+
+    def __init__(self, aspects, tolerance, left, right):
+        self.aspects, self.tolerance, self.left, self.right = aspects, tolerance, left, right
+        self.values, self.types = "values" in aspects, "type" in aspects or "values" in aspects
+
+    def differ(self, words, mine, theirs):
+        return Difference(words, mine, theirs)
+
+    def show(self, label, mine, theirs, what="is"):
+        yours, expected = text_of(mine, self.left), text_of(theirs, self.right)
+        return self.differ(f"{label} {what} {yours}, expected {expected}", yours, expected)
+
+    def compare(self, label, mine, theirs):
+        if mine is ... or theirs is ...:
+            return None if mine is theirs else self.show(label, mine, theirs)
+        kinds = [_canonical(tree) for tree in (mine, theirs)]
+        if kinds[0] != kinds[1]:
+            yours, expected = kind_of(mine), kind_of(theirs)
+            return self.differ(f"{label} is {yours}, expected {expected}", yours, expected)
+        if "identity" in self.aspects and type(mine) is dict and mine.get("identity") != theirs.get("identity"):
+            yours, expected = (
+                f"the same object as {tree['identity']}" if tree.get("identity") else "a new object"
+                for tree in (mine, theirs)
+            )
+            return self.differ(f"{label} is {yours}, expected {expected}", yours, expected)
+        return getattr(self, f"_{kinds[0].replace(' ', '_')}", self._leaf)(label, mine, theirs)
+
+    def _items(self, label, mine, theirs):
+        if len(mine) != len(theirs):
+            yours, expected = (f"{len(items)} item{'s' * (len(items) != 1)}" for items in (mine, theirs))
+            return self.differ(f"{label} has {yours}, expected {expected}", yours, expected)
+        for position, pair in enumerate(zip(mine, theirs)):
+            difference = self.compare(f"{label}[{position}]", *pair)
+            if difference:
+                return difference
+        return None
+
+    def _list(self, label, mine, theirs):
+        return self._items(label, mine, theirs)
+
+    def _tuple(self, label, mine, theirs):
+        return self._items(label, *(tree.get("items", tree.get("parts")) for tree in (mine, theirs)))
+
+    def _set(self, label, mine, theirs):
+        return self._items(label, mine["items"], theirs["items"])
+
+    def _dict(self, label, mine, theirs):
+        keys = [{repr(key): (key, item) for key, item in tree["items"]} for tree in (mine, theirs)]
+        for name in keys[1]:
+            if name not in keys[0]:
+                shown = text_of(keys[1][name][0], self.right)
+                return self.differ(f"{label} has no key {shown}", f"no key {shown}", f"the key {shown}")
+        for name in keys[0]:
+            if name not in keys[1]:
+                shown = text_of(keys[0][name][0], self.left)
+                return self.differ(
+                    f"{label} has the key {shown}, which was not expected", f"the key {shown}", f"no key {shown}"
+                )
+        for name, (key, item) in keys[1].items():
+            difference = self.compare(f"{label}[{text_of(key, self.right)}]", keys[0][name][1], item)
+            if difference:
+                return difference
+        return None
+
+    def _module(self, label, mine, theirs):
+        if self.values and mine["training"] != theirs["training"]:
+            return self.differ(
+                f"{label}.training is {mine['training']}, expected {theirs['training']}",
+                str(mine["training"]),
+                str(theirs["training"]),
+            )
+        for kind in ("parameters", "buffers"):
+            if list(mine[kind]) != list(theirs[kind]):
+                yours, expected = (", ".join(tree[kind]) or "none" for tree in (mine, theirs))
+                return self.differ(f"the {kind} of {label} are {yours}, expected {expected}", yours, expected)
+            for name, tensor in theirs[kind].items():
+                difference = self.compare(f"{label}.{name}", mine[kind][name], tensor)
+                if difference:
+                    return difference
+        return None
+
+    def _optimizer(self, label, mine, theirs):
+        return self.compare(f"{label}.state_dict()", mine["state"], theirs["state"]) if self.values else None
+
+    def _subclass(self, label, mine, theirs):
+        if self.types and mine["type"] != theirs["type"]:
+            return self.differ(
+                f"{label} is {kind_of(mine)}, expected {kind_of(theirs)}", kind_of(mine), kind_of(theirs)
+            )
+        return self.compare(label, mine["value"], theirs["value"])
+
+    def _exception(self, label, mine, theirs):
+        if self.values and mine["types"][0] != theirs["types"][0]:
+            return self.show(label, mine, theirs, "raised")
+        return None
+
+    def _object(self, label, mine, theirs):
+        return self.show(label, mine, theirs) if self.types and mine["type"] != theirs["type"] else None
+
+    def _float(self, label, mine, theirs):
+        return self.show(label, mine, theirs) if self.values and not close(mine, theirs, self.tolerance) else None
+
+    def _complex(self, label, mine, theirs):
+        near = all(close(*pair, self.tolerance) for pair in zip(mine["parts"], theirs["parts"]))
+        return self.show(label, mine, theirs) if self.values and not near else None
+
+    def _array(self, label, mine, theirs):
+        if self.values and (mine["dtype"], mine["shape"]) != (theirs["dtype"], theirs["shape"]):
+            yours, expected = (f"an array of shape {tuple(tree['shape'])}, {tree['dtype']}" for tree in (mine, theirs))
+            return self.differ(f"{label} is {yours}, expected {expected}", yours, expected)
+        if not self.values or mine.get("data") == theirs.get("data") and mine.get("items") == theirs.get("items"):
+            return None
+        if "items" in mine or not mine["dtype"][1] in "fc":
+            return self.show(label, mine, theirs)
+        return self._close(label, *(torch.from_numpy(decode_tree(tree, None)) for tree in (mine, theirs)))
+
+    def _leaf(self, label, mine, theirs):
+        return self.show(label, mine, theirs) if self.values and mine != theirs else None
+
+    def _sparse(self, label, mine, theirs):
+        difference = self._properties(label, mine, theirs)
+        return difference or self._items(label, mine["parts"], theirs["parts"])
+
+    def _opaque_tensor(self, label, mine, theirs):
+        return self._properties(label, mine, theirs)
+
+    def _properties(self, label, mine, theirs):
+        """Everything about two tensors but their values."""
+        if "type" in self.aspects and mine["class"] != theirs["class"]:
+            return self.differ(
+                f"{label} is a {mine['class']}, expected a {theirs['class']}", mine["class"], theirs["class"]
+            )
+        for aspect, words in _TENSOR_ASPECTS:
+            if aspect in self.aspects and mine.get(aspect) != theirs.get(aspect):
+                yours, expected = (_aspect_text(aspect, tree.get(aspect)) for tree in (mine, theirs))
+                return self.differ(f"{label} {words.format(yours=yours)}, expected {expected}", yours, expected)
+        if "graph" in self.aspects and mine["graph"] != theirs["graph"]:
+            yours, expected = (", ".join(tree["graph"]["nodes"]) or "no graph" for tree in (mine, theirs))
+            words = "is connected differently" if yours == expected else f"is {yours}, expected {expected}"
+            return self.differ(f"the graph behind {label} {words}", yours, expected)
+        return None
+
+    def _tensor(self, label, mine, theirs):
+        difference = self._properties(label, mine, theirs)
+        if difference is None and "grad" in self.aspects:
+            grads = mine.get("grad"), theirs.get("grad")
+            plain = _Comparison(DEFAULT_ASPECTS, self.tolerance, self.left, self.right)
+            difference = plain.compare(f"{_attribute(label, 'grad')}", *grads)
+        if difference or not self.values or _same_bytes(mine, theirs, self.left, self.right):
+            return difference
+        if math.prod(mine["shape"]) > MAX_COMPARED:
+            return self.differ(
+                f"{label} has too many elements to compare", str(tuple(mine["shape"])), str(tuple(theirs["shape"]))
+            )
+        return self._close(label, decode_tensor(mine, self.left), decode_tensor(theirs, self.right))
+
+    def _close(self, label, mine, theirs):
+        if mine.numel() == 0:
+            return None
+        wrong = _far(mine, theirs, self.tolerance)
+        if not wrong.any():
+            return None
+        count = int(wrong.sum())
+        if mine.dim() == 0:
+            yours, expected = _number(mine), _number(theirs)
+            return self.differ(f"{label} is {yours}, expected {expected}", yours, expected)
+        place = tuple(wrong.nonzero()[0].tolist())
+        first = f"{_number(mine[place])}, expected {_number(theirs[place])}"
+        index = ", ".join(map(str, place))
+        words = f"{label}: {count} of {mine.numel()} values differ; at [{index}] it is {first}"
+        yours, expected = (_tensor_text(tensor) for tensor in (mine, theirs))
+        return self.differ(words, yours, expected)
+
+
+_TENSOR_ASPECTS = (
+    ("shape", "has shape {yours}"),
+    ("dtype", "has dtype {yours}"),
+    ("device", "is on {yours}"),
+    ("requires_grad", "has requires_grad {yours}"),
+    ("is_leaf", "has is_leaf {yours}"),
+    ("grad_fn", "has grad_fn {yours}"),
+    ("memory", "shares memory with {yours}"),
+    ("version", "was edited in place: version {yours}"),
+)
+
+
+def _aspect_text(aspect, value) -> str:
+    if aspect == "shape":
+        return str(tuple(value))
+    if aspect == "memory":
+        return ", ".join(value) or "nothing"
+    return str(value)
+
+
+def _attribute(label: str, name: str) -> str:
+    head, space, rest = label.partition(" ")
+    return f"{head}.{name}{space}{rest}"
+
+
+def _canonical(tree) -> str:
+    if type(tree) is not dict:
+        return type(tree).__name__
+    return "tuple" if tree["$"] == "size" else tree["$"]
+
+
+def _same_bytes(mine, theirs, left, right) -> bool:
+    keys = ("dtype", "shape", "stride", "conj", "neg")
+    if any(mine[key] != theirs[key] for key in keys) or mine["offset"] != theirs["offset"]:
+        return False
+    return left.raw(mine["storage"]) == right.raw(theirs["storage"])
+
+
+def _far(mine, theirs, tolerance):
+    """Which elements differ by more than the tolerance; NaN is near NaN alone, infinity near itself alone."""
+    if mine.dtype != theirs.dtype:
+        return torch.ones(mine.shape, dtype=torch.bool)
+    if not (mine.is_floating_point() or mine.is_complex()):
+        return mine != theirs
+    wide = torch.complex128 if mine.is_complex() else torch.float64
+    a, b = mine.resolve_conj().resolve_neg().to(wide), theirs.resolve_conj().resolve_neg().to(wide)
+    near = (a == b) | (a.isnan() & b.isnan()) | ((a - b).abs() <= tolerance * (1 + b.abs())) & b.isfinite()
+    return ~near
+
+
+def close(mine: float, theirs: float, tolerance: float) -> bool:
+    """Whether a number is within the tolerance of the expected one; NaN is near NaN alone."""
+    if mine == theirs or mine != mine and theirs != theirs:
+        return True
+    return abs(mine - theirs) <= tolerance * (1 + abs(theirs)) and math.isfinite(theirs)
+
+
+def _number(tensor) -> str:
+    value = tensor.item()
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+def _tensor_text(tensor) -> str:
+    if tensor.numel() > 64:
+        return f"a tensor of shape {tuple(tensor.shape)}"
+    return re.sub(r"\s+", " ", repr(tensor))
+
+
+# ------------------------------------------------------------------------------------------------------ the kinds
+
+
+def _raised_difference(yours, expected, allowed) -> Difference | None:
+    mine, theirs = yours["raised"], expected["raised"]
+    if mine is None and theirs is None:
+        return None
+    if mine is not None and theirs is not None:
+        names = [allowed & set(raised["types"]) for raised in (mine, theirs)]
+        if all(names) or not allowed and mine["types"][0] == theirs["types"][0]:
+            return None
+    shown = [
+        "no exception" if raised is None else f"{raised['types'][0]}: {raised['message']}" for raised in (mine, theirs)
+    ]
+    if mine is None:
+        return Difference(f"it raised no exception, expected {theirs['types'][0]}", *shown)
+    wanted = "no exception" if theirs is None else theirs["types"][0]
+    return Difference(f"it raised {mine['types'][0]}, expected {wanted}", *shown)
+
+
+class Requirement:
+    """One thing that an exercise asks, in words, with a weight."""
+
+    def __init__(self, words: str, facets, weight: float, hidden: str | None):
+        if not words or not words.strip():
+            raise ValueError("a requirement needs words: what a right answer does")
+        if weight <= 0:
+            raise ValueError(f"requirement {words!r}: a weight is more than 0")
+        self.words, self.weight, self.hidden = words, weight, hidden
+        self.facets = tuple(Facet.parse(path) for path in facets)
+
+    def difference(self, exercise, yours, expected) -> Difference | None:
+        """Where `yours` misses the requirement in one case, `expected` being what the reference does; else None."""
+        raise NotImplementedError
+
+    def met(self, exercise, yours: list, expected: list) -> bool:
+        """Whether the requirement holds over all cases."""
+        return all(self.difference(exercise, *pair) is None for pair in zip(yours, expected))
+
+    def alike(self, exercise, yours: list, others: list, expected: list) -> bool:
+        """Whether two programs did the same on this requirement's facets, in all cases."""
+        return all(self.alike_once(exercise, *triple) for triple in zip(yours, others, expected))
+
+    def alike_once(self, exercise, yours, other, expected) -> bool:
+        """Whether two programs did the same on this requirement's facets in one case."""
+        if not _raised_alike(yours["raised"], other["raised"]):
+            return False
+        if yours["raised"] is not None:
+            return True
+        return compare(exercise, self.facets, yours, other) is None
+
+
+def _raised_alike(mine, theirs) -> bool:
+    """The same exception with the same message, numbers and quoted values aside.
+
+    The class alone would do for a verdict, not for a name: two mistakes that end in an AttributeError are not one.
+    """
+    if mine is None or theirs is None:
+        return mine is theirs
+    return mine["types"][0] == theirs["types"][0] and _skeleton(mine["message"]) == _skeleton(theirs["message"])
+
+
+def _skeleton(message: str) -> str:
+    return re.sub(r"\d+(\.\d+)?|0x[0-9a-f]+", "#", message)
+
+
+def compare(exercise, facets, yours, expected) -> Difference | None:
+    """The first difference of two observations on some facets."""
+    tolerance = exercise.tolerance[expected["dtype"]]
+    for facet in facets:
+        mine, theirs = facet.places(yours), facet.places(expected)
+        if len(mine) != len(theirs):
+            shown = [f"{len(places)} looks" for places in (mine, theirs)]
+            return Difference(f"{facet.name or facet.part} was passed to {shown[0]}, expected {shown[1]}", *shown)
+        by_name = {label: (tree, storages) for label, tree, storages in mine}
+        for label, tree, storages in theirs:
+            own, memory = by_name.get(label, (..., None))
+            if type(tree) is dict and tree["$"] == "plain":
+                difference = _plain_difference(facet.part, label, own["value"], tree["value"])
+            else:
+                difference = _Comparison(facet.aspects, tolerance, memory, storages).compare(label, own, tree)
+            if difference:
+                return difference
+    return None
+
+
+def _plain_difference(part, label, mine, theirs) -> Difference | None:
+    if part == "raised":
+        return None
+    if mine == theirs:
+        return None
+    if part == "mode":
+        name = next(name for name in [*mine, *theirs] if mine.get(name) != theirs.get(name))
+        shown = [
+            f"{name} {change[name][0]} became {change[name][1]}" if name in change else f"{name} unchanged"
+            for change in (mine, theirs)
+        ]
+        return Difference(f"after the call: {shown[0]}, expected {shown[1]}", *shown)
+    if part == "kept":
+        shown = ["still alive" if value else "freed" for value in (mine, theirs)]
+        return Difference(f"{label} is {shown[0]} after the result was dropped, expected {shown[1]}", *shown)
+    if part == "calls":
+        shown = [f"{value} call{'s' * (value != 1)}" for value in (mine, theirs)]
+        return Difference(f"{label}: {shown[0]}, expected {shown[1]}", *shown)
+    return Difference(
+        f"it printed {str(mine)[:200]!r}, expected {str(theirs)[:200]!r}", str(mine)[:200], str(theirs)[:200]
+    )
+
+
+class Same(Requirement):
+    """Equals what the reference does on the facets, within the exercise's tolerance.
+
+    `raises` are exception classes that count as the same. `view(value, facts)` turns the one facet's value into the plain
+    data that is compared instead, where order, names or text do not matter.
+    """
+
+    def __init__(self, words: str, *facets: str, weight: float = 1, view=None, raises=(), hidden: str | None = None):
+        super().__init__(words, facets or ("returned",), weight, hidden)
+        if any(facet.part == "cost" for facet in self.facets):
+            raise ValueError(f"requirement {words!r}: a cost is bounded by AtMost, AtLeast or Flat, never compared")
+        if view is not None and len(self.facets) != 1:
+            raise ValueError(f"requirement {words!r}: a view reads exactly one facet")
+        self.view, self.raises = view, frozenset(cls.__name__ for cls in raises)
+
+    def difference(self, exercise, yours, expected):
+        difference = _raised_difference(yours, expected, self.raises)
+        if difference or yours["raised"] is not None and self.raises:
+            return difference
+        if self.view is None:
+            return compare(exercise, self.facets, yours, expected)
+        return self._viewed_difference(exercise, yours, expected)
+
+    def alike_once(self, exercise, yours, other, expected):
+        if self.view is None or yours["raised"] is not None or other["raised"] is not None:
+            return super().alike_once(exercise, yours, other, expected)
+        return self._viewed_difference(exercise, yours, other, expected["facts"]) is None
+
+    def _viewed_difference(self, exercise, yours, expected, facts=None):
+        facts = expected["facts"] if facts is None else facts
+        shown = []
+        for observation in (yours, expected):
+            places = self.facets[0].places(observation)
+            try:
+                values = [decode_tree(tree, storages) for _, tree, storages in places if tree is not ...]
+                shown.append(plain_view(self.view(values[0] if len(values) == 1 else values, facts)))
+            except Exception as error:  # a learner's value of a shape that the view does not know
+                shown.append(f"unreadable: {type(error).__name__}: {error}")
+        if _plain_close(*shown, exercise.tolerance[expected["dtype"]]):
+            return None
+        yours, expected = (str(value)[:240] for value in shown)
+        return Difference(f"{places[0][0]} comes to {yours}, expected {expected}", yours, expected)
+
+
+def plain_view(value):
+    """A view's value with tensors as nested lists, so that it can be compared and shown."""
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain_view(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain_view(item) for item in value), key=repr)
+    if isinstance(value, dict):
+        return {key: plain_view(item) for key, item in value.items()}
+    return value
+
+
+def _plain_close(mine, theirs, tolerance) -> bool:
+    if type(mine) is float and type(theirs) is float:
+        return close(mine, theirs, tolerance)
+    if type(mine) is list and type(theirs) is list:
+        return len(mine) == len(theirs) and all(_plain_close(*pair, tolerance) for pair in zip(mine, theirs))
+    if type(mine) is dict and type(theirs) is dict:
+        return mine.keys() == theirs.keys() and all(_plain_close(mine[key], theirs[key], tolerance) for key in mine)
+    return type(mine) is type(theirs) and mine == theirs
+
+
+class Seen:
+    """An observation as a predicate reads it: decoded values by name."""
+
+    def __init__(self, observation):
+        self._observation = observation
+        raised = observation["raised"]
+        self.raised = None if raised is None else raised["types"][0]
+        self.mode, self.calls, self.kept = observation["mode"], observation["calls"], observation.get("kept", {})
+        self.printed, self.cost = observation.get("printed", ""), observation.get("cost") or {}
+
+    @functools.cached_property
+    def returned(self) -> dict:
+        """The results by name."""
+        return _decoded(self._observation["returned"])
+
+    @functools.cached_property
+    def arguments(self) -> list:
+        """One dict of argument values by name for each call, as they were after it."""
+        return [_decoded(plain) for plain in self._observation["arguments"]]
+
+    @functools.cached_property
+    def watched(self) -> dict:
+        """The watched objects by name, as they were when the script ended."""
+        return _decoded(self._observation["watched"])
+
+
+def _decoded(plain):
+    storages = Storages(plain["storages"])
+    return {name: decode_tree(tree, storages) for name, tree in plain["tree"].items()}
+
+
+class Holds(Requirement):
+    """A predicate over what was seen and the case's facts: for exercises with several right answers.
+
+    `predicate(seen, facts)` returns whether it holds; the facets are what a diagnosis compares.
+    """
+
+    def __init__(self, words: str, predicate, *facets: str, weight: float = 1, hidden: str | None = None):
+        super().__init__(words, facets or ("returned",), weight, hidden)
+        self.predicate = predicate
+
+    def difference(self, exercise, yours, expected):
+        difference = _raised_difference(yours, expected, frozenset())
+        if difference:
+            return difference
+        try:
+            if self.predicate(Seen(yours), expected["facts"]):
+                return None
+        except Exception as error:  # a learner's value of a shape that the predicate does not know
+            return Difference(
+                f"it could not be judged: {type(error).__name__}: {error}", _shown(self, yours), _shown(self, expected)
+            )
+        return Difference(f"not met: {self.words}", _shown(self, yours), _shown(self, expected))
+
+
+def _shown(requirement, observation) -> str:
+    places = [place for facet in requirement.facets for place in facet.places(observation)]
+    return ", ".join(f"{label} = {text_of(tree, storages)}" for label, tree, storages in places)[:480]
+
+
+class _Bound(Requirement):
+    def __init__(self, words: str, facet: str, bound, weight: float = 1, hidden: str | None = None):
+        super().__init__(words, (facet,), weight, hidden)
+        if self.facets[0].part not in ("cost", "calls") or self.facets[0].name is None:
+            raise ValueError(f"requirement {words!r}: a bound needs one cost or one counted call, not {facet!r}")
+        self.bound = bound
+
+    def difference(self, exercise, yours, expected):
+        difference = _raised_difference(yours, expected, frozenset())
+        if difference:
+            return difference
+        facet, bound = self.facets[0], self.bound(expected["facts"]) if callable(self.bound) else self.bound
+        counts = yours.get(facet.part)
+        if not counts:
+            return Difference(
+                f"{_cost_name(facet)} could not be measured: it fails when it is watched",
+                "nothing",
+                f"{self.sign} {bound}",
+            )
+        if self.within(counts[facet.name], bound):
+            return None
+        return Difference(
+            f"{_cost_name(facet)}: {counts[facet.name]}, expected {self.sign} {bound}",
+            str(counts[facet.name]),
+            f"{self.sign} {bound}",
+        )
+
+    def alike_once(self, exercise, yours, other, expected):
+        if not _raised_alike(yours["raised"], other["raised"]):
+            return False
+        # A cost is the same behaviour where it is met or missed alike, never by its number.
+        return (self.difference(exercise, yours, expected) is None) == (
+            self.difference(exercise, other, expected) is None
+        )
+
+
+class AtMost(_Bound):
+    """A cost or a count of calls is at most `bound`, a number or a function of the case's facts."""
+
+    sign = "at most"
+
+    @staticmethod
+    def within(count, bound):
+        return count <= bound
+
+
+class AtLeast(_Bound):
+    """A cost or a count of calls is at least `bound`, a number or a function of the case's facts."""
+
+    sign = "at least"
+
+    @staticmethod
+    def within(count, bound):
+        return count >= bound
+
+
+_COST_NAMES = {
+    "graph_bytes": "bytes that graphs hold at the end",
+    "peak_bytes": "bytes that graphs hold at their peak",
+    "syncs": "reads of values by Python",
+    "transfers": "transfers between devices",
+    "transfer_bytes": "bytes transferred between devices",
+    "operations": "operations",
+}
+
+
+def _cost_name(facet) -> str:
+    return f"calls of {facet.name}" if facet.part == "calls" else _COST_NAMES[facet.name]
+
+
+class Flat(_Bound):
+    """A cost that does not grow when `case.over(over, …)` gives two and four times as many."""
+
+    def __init__(self, words: str, facet: str, over: str, weight: float = 1, hidden: str | None = None):
+        super().__init__(words, facet, None, weight, hidden)
+        if self.facets[0].part != "cost":
+            raise ValueError(f"requirement {words!r}: only a cost is flat, not {facet!r}")
+        self.over = over
+
+    def difference(self, exercise, yours, expected):
+        difference = _raised_difference(yours, expected, frozenset())
+        if difference:
+            return difference
+        facet = self.facets[0]
+        runs = (yours.get("cost_over") or {}).get(self.over)
+        if not runs or None in runs:
+            return Difference(
+                f"{_cost_name(facet)} could not be measured: it fails when it is watched", "nothing", "the same"
+            )
+        counts = [run[facet.name] for run in runs]
+        # A quarter more is room for what a loop keeps of its last step, not for a share of every step.
+        if counts[-1] <= 1.25 * counts[0] + 64:
+            return None
+        shown = " → ".join(map(str, counts))
+        return Difference(
+            f"{_cost_name(facet)}, with 1, 2 and 4 times as many {self.over}: {shown}, expected no growth",
+            shown,
+            "no growth",
+        )
+
+
+class Rate(Same):
+    """Right, as `Same`, in at least this share of all cases."""
+
+    def __init__(
+        self,
+        words: str,
+        *facets: str,
+        at_least: float,
+        weight: float = 1,
+        view=None,
+        raises=(),
+        hidden: str | None = None,
+    ):
+        super().__init__(words, *facets, weight=weight, view=view, raises=raises, hidden=hidden)
+        if not 0 < at_least <= 1:
+            raise ValueError(f"requirement {words!r}: a share is more than 0 and at most 1")
+        self.at_least = at_least
+
+    def met(self, exercise, yours, expected):
+        right = sum(self.difference(exercise, *pair) is None for pair in zip(yours, expected))
+        return right >= self.at_least * len(expected)
+
+
+class Prediction(Requirement):
+    """Answers that are data: those of the learner's own variant, compared item by item by their salted digests.
+
+    `items` is the slice of answers that the requirement is about (all of them by default).
+    """
+
+    def __init__(self, words: str, items: slice | None = None, weight: float = 1, hidden: str | None = None):
+        super().__init__(words, (), weight, hidden)
+        self.items = items or slice(None)
+
+    def difference(self, exercise, yours, expected):
+        difference = _raised_difference(yours, expected, frozenset())
+        if difference:
+            return difference
+        mine, theirs = yours["answers"], expected["answers"]
+        if len(mine) != len(theirs):
+            shown = [f"{len(answers)} answers" for answers in (mine, theirs)]
+            return Difference(f"there are {shown[0]}, expected {shown[1]}", *shown)
+        wrong = [n for n in range(len(theirs))[self.items] if mine[n] != theirs[n]]
+        if not wrong:
+            return None
+        texts = yours.get("answer_texts") or ["…"] * len(mine)
+        said = "; ".join(f"answer {n + 1}: {texts[n]}" for n in wrong)
+        plural = "answers do" if len(wrong) != 1 else "answer does"
+        return Difference(
+            f"{len(wrong)} {plural} not come out: number {', '.join(str(n + 1) for n in wrong)}",
+            said,
+            "what running it prints",
+        )
+
+    def alike_once(self, exercise, yours, other, expected):
+        if yours["raised"] is not None or other["raised"] is not None:
+            return _raised_alike(yours["raised"], other["raised"])
+        return yours["answers"][self.items] == other["answers"][self.items]
+
+
+class Budget:
+    """A run condition: past this many Python calls and lines the program is stopped, observed as raising StepLimit."""
+
+    def __init__(self, steps: int):
+        self.steps = steps
+
+
+class Forbid:
+    """A run condition: what the exercise rebuilds raises a sentence inside the case, for the reference too."""
+
+    def __init__(self, *names: str):
+        self.names = names

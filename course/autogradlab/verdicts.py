@@ -1,0 +1,180 @@
+"""How a verdict is told: as a number, as a table, as text, and as a record for the gradebook."""
+
+import hashlib
+import html
+import re
+
+MIME = "application/vnd.autogradlab+json"
+STATUS_WORDS = {
+    "not attempted": "not attempted yet",
+    "wrong": "not right yet",
+    "partly": "partly right",
+    "right": "right",
+}
+
+
+class CheckFailed(AssertionError):
+    """A check that was missed, under nbgrader's Validate; its traceback is the message alone."""
+
+    def _render_traceback_(self):
+        return [str(self)]
+
+
+class CheckResult(float):
+    """The points that an answer earned; shows itself as a table, `.text` is the same in words, `.record` as data."""
+
+    def __new__(cls, points: float, record: dict, page: str):
+        self = super().__new__(cls, points)
+        self.record, self.html = record, page
+        return self
+
+    @property
+    def text(self) -> str:
+        """The verdict in words."""
+        return self.record["text"]
+
+    def __repr__(self):
+        return f"{float(self):.10g}"
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/plain": repr(self), "text/html": self.html, MIME: self.record}
+
+
+class Told:
+    """Tells one verdict, in the order in which a learner can use it."""
+
+    def __init__(self, unit: str, exercise, points: float):
+        self.unit, self.exercise, self.points = unit, exercise, points
+        self.returned_none = False
+
+    def not_attempted(self, sentence: str) -> CheckResult:
+        """The verdict on an answer that is still the stub, or not there."""
+        return self._result("not attempted", 0.0, [], [sentence])
+
+    def unusable(self, sentence: str) -> CheckResult:
+        """The verdict on an answer that cannot be used in any case."""
+        return self._result(
+            "wrong", 0.0, [(requirement, False) for requirement in self.exercise.requirements], [sentence]
+        )
+
+    def judged(self, verdict, shown: dict | None, times: int) -> CheckResult:
+        """The verdict on observations; `shown` is the failing case observed with its calls, `times` how often it was told."""
+        rows = list(zip(self.exercise.requirements, verdict.met))
+        paragraphs, case, raised = [], None, None
+        if verdict.case is not None:
+            case = {
+                "index": verdict.case,
+                "call": "\n".join(shown.get("texts", [])),
+                "yours": verdict.difference.yours,
+                "expected": verdict.difference.expected,
+                "difference": verdict.difference.words,
+            }
+            raised = shown["raised"]
+            paragraphs += self._case(case, raised)
+            paragraphs += self._diagnosis(verdict, times)
+        named = [
+            {"id": candidate.id, "name": candidate.name, "message": candidate.message, "explains": numbers}
+            for candidate, numbers in verdict.diagnosis
+        ]
+        more = {"misconceptions": named, "unexplained": verdict.unexplained, "case": case}
+        more["raised"] = raised and {key: raised[key] for key in ("message", "traceback")} | {
+            "type": raised["types"][0]
+        }
+        link = self._link(verdict) if times >= 3 else None
+        return self._result(verdict.status, verdict.score * self.points, rows, paragraphs, link, **more)
+
+    def _case(self, case, raised):
+        """The smallest failing case: what was called, what came, what was expected."""
+        lines = ["The smallest case that shows it:"]
+        if case["call"]:
+            lines.append(case["call"])
+        if raised:
+            lines.append(f"raised {raised['types'][0]}: {raised['message']}")
+            if raised["traceback"]:
+                lines.append(raised["traceback"])
+            elif not self.exercise.is_prediction:
+                lines.append("The case could not go on with what your code returned.")
+        else:
+            lines += [case["difference"], f"  yours:    {case['yours']}", f"  expected: {case['expected']}"]
+        paragraphs = ["\n".join(lines)]
+        if self.returned_none:
+            paragraphs.append(f"{self.exercise.name} returned None. Is a return missing?")
+        elif raised and raised["types"][0] == "NotImplementedError":
+            paragraphs.append(
+                "The line that raises NotImplementedError is still in your answer. What should stand in its place?"
+            )
+        return paragraphs
+
+    def _diagnosis(self, verdict, times):
+        """What is said about it: nothing more at first, then the question, then all of it."""
+        if times == 1 or not verdict.diagnosis:
+            if self.returned_none:
+                return []
+            return ["What in your code makes that difference?"]
+        if times == 2:
+            return [candidate.question for candidate, _ in verdict.diagnosis]
+        return [candidate.message for candidate, _ in verdict.diagnosis]
+
+    def _link(self, verdict):
+        """The place of the demonstration that treats the first diagnosed misconception: (address, heading)."""
+        place = next((candidate.see for candidate, _ in verdict.diagnosis if candidate.see), None)
+        if place is None:
+            return None
+        unit, _, anchor = place.partition("#")
+        folder = "" if unit == self.unit else f"../{unit}/"
+        return f"{folder}{unit}.ipynb#{anchor}", anchor.replace("-", " ")
+
+    def _result(self, status, score, rows, paragraphs, link=None, **more) -> CheckResult:
+        score = round(score, 6)
+        name = self.exercise.name
+        head = f"{name}: {STATUS_WORDS[status]}, {score:g} of {self.points:g} point{'s' * (self.points != 1)}."
+        lines = [head, *(f"  {'met   ' if met else 'missed'}  {requirement.words}" for requirement, met in rows)]
+        seen_at = [f"Shown in “{link[1]}”."] if link else []
+        text = "\n\n".join(["\n".join(lines), *paragraphs, *seen_at])
+        record = {
+            "version": 1,
+            "unit": self.unit,
+            "exercise": name,
+            "status": status,
+            "score": score,
+            "points": self.points,
+            "refereed": False,
+            "seed": 0,
+            "requirements": [
+                {"words": requirement.words, "weight": requirement.weight, "met": met, "gate": number == 0}
+                for number, (requirement, met) in enumerate(rows)
+            ],
+            "misconceptions": [],
+            "unexplained": [],
+            "case": None,
+            "raised": None,
+            "behaviour": hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", text).encode()).hexdigest()[:16],
+            "text": text,
+        } | more
+        return CheckResult(score, record, _page(head, rows, paragraphs, link, text))
+
+
+def _page(head, rows, paragraphs, link, text) -> str:
+    """The verdict as HTML that needs no style sheet: words carry every meaning, colours none."""
+    parts = ['<div class="autogradlab-check">', f"<p><strong>{html.escape(head)}</strong></p>"]
+    if rows:
+        body = "".join(
+            f"<tr><th scope='row' style='text-align:left;font-weight:normal'>{html.escape(requirement.words)}</th>"
+            f"<td style='text-align:left'>{'<strong>met</strong>' if met else '<strong>missed</strong>'}</td></tr>"
+            for requirement, met in rows
+        )
+        parts.append(
+            "<table><thead><tr><th scope='col' style='text-align:left'>What is required</th>"
+            f"<th scope='col' style='text-align:left'>Here</th></tr></thead><tbody>{body}</tbody></table>"
+        )
+    for paragraph in paragraphs:
+        first, newline, rest = paragraph.partition("\n")
+        parts.append(f"<p>{html.escape(first)}</p>")
+        if newline:
+            parts.append(f"<pre style='white-space:pre-wrap'>{html.escape(rest)}</pre>")
+    if link:
+        parts.append(f"<p>Shown in <a href='{html.escape(link[0])}'>{html.escape(link[1])}</a>.</p>")
+    parts.append(
+        f"<details><summary>As text</summary><pre style='white-space:pre-wrap'>{html.escape(text)}</pre></details></div>"
+    )
+    return "".join(parts)
