@@ -1,0 +1,1 @@
+"""The instructors' package: it builds, audits, grades and reports."""

@@ -1,0 +1,206 @@
+"""A real JupyterLab with the learner's profile, and a real Chromium that looks at it."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--no-sandbox",  # which Chromium refuses to root
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+TOKEN = "learner"
+RECORD = "application/vnd.autogradlab+json"
+PANEL = "window.jupyterapp.shell.currentWidget"
+NOTEBOOK = f"{PANEL}.content"
+START = 60  # seconds that the server may take
+
+
+@dataclass(frozen=True)
+class Server:
+    address: str
+    folder: Path
+
+    def page(self, path: str) -> str:
+        """The address at which JupyterLab opens a file of the folder in a fresh workspace."""
+        return f"{self.address}/lab/tree/{path}?token={TOKEN}&reset"
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The environment variables with which Jupyter neither sees nor leaves anything outside `home`."""
+    names = "JUPYTER_CONFIG_DIR JUPYTER_DATA_DIR JUPYTER_RUNTIME_DIR JUPYTERLAB_SETTINGS_DIR JUPYTERLAB_WORKSPACES_DIR"
+    folders = {name: str(home / name.lower()) for name in [*names.split(), "IPYTHONDIR", "MPLCONFIGDIR"]}
+    return {**os.environ, **folders}
+
+
+def wait_until_up(address: str, process: subprocess.Popen, log: Path) -> None:
+    """Return when the server answers; fail with what it wrote if it does not."""
+    deadline = time.monotonic() + START
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{address}/api/status?token={TOKEN}", timeout=2):
+                return
+        except urllib.error.URLError:
+            time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not come up at {address}:\n{log.read_text(encoding='utf-8')}")
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """`run.py lab` on a learner's copy of the release, until the tests end."""
+    home = tmp_path_factory.mktemp("lab")
+    settings = home / "jupyterlab_settings_dir" / "@jupyterlab" / "notebook-extension"
+    settings.mkdir(parents=True)
+    # All cells are drawn, not only those in sight, so that axe sees them.
+    (settings / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}', encoding="utf-8")
+    folder, log = home / "work", home / "server.log"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "autogradlab.lab", "--folder", folder, "--no-browser", "--ip=127.0.0.1"]
+    command += [f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={TOKEN}"]
+    command += ["--LabApp.expose_app_in_browser=True"]
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            command,
+            env=environment(home),
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    try:
+        wait_until_up(address, process, log)
+        yield Server(address, folder)
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)  # kernels too
+        process.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on PATH: on Debian `apt install chromium`")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser):
+    """An empty page, closed afterwards."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def artifacts(tmp_path_factory) -> Path:
+    """The folder for screenshots: BROWSER_ARTIFACTS if it is set, else a temporary one."""
+    if chosen := os.environ.get("BROWSER_ARTIFACTS"):
+        folder = Path(chosen)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    return tmp_path_factory.mktemp("screenshots")
+
+
+class Notebook:
+    """A notebook that is open in JupyterLab, and what a learner does with it."""
+
+    def __init__(self, page: Page, server: Server, path: str):
+        self.page = page
+        self.file = server.folder / path
+        page.goto(server.page(path))
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        # The toolbar's indicator is idle before there is a kernel, too.
+        page.evaluate(f"() => {PANEL}.sessionContext.ready")
+        page.evaluate(f"() => {PANEL}.sessionContext.session.kernel.info")
+
+    def execute(self, command: str, **arguments) -> None:
+        """Run a command of JupyterLab to its end; menus are slower and were seen to miss a click."""
+        call = "([command, arguments]) => window.jupyterapp.commands.execute(command, arguments)"
+        self.page.evaluate(call, [command, arguments])
+
+    def cells(self) -> list[dict]:
+        """The cells as JupyterLab holds them, outputs included."""
+        return json.loads(self.page.evaluate(f"() => JSON.stringify({NOTEBOOK}.model.toJSON().cells)"))
+
+    def activate(self, grade_id: str) -> int:
+        """Make the cell with a grade_id the active one, on the screen; its place."""
+        ids = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in self.cells()]
+        index = ids.index(grade_id)
+        self.page.evaluate(f"index => {{ {NOTEBOOK}.activeCellIndex = index }}", index)
+        self.page.evaluate(f"index => {NOTEBOOK}.scrollToItem(index)", index)
+        return index
+
+    def write(self, grade_id: str, source: str) -> None:
+        """Replace an answer as a learner does, by typing into its cell, and run it."""
+        self.activate(grade_id)
+        self.page.click(".jp-Cell.jp-mod-active .cm-content")
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.insert_text(source)
+        self.page.keyboard.press("Escape")
+        self.execute("notebook:run-cell")
+
+    def check(self, exercise: str) -> dict:
+        """The record that an exercise's check leaves in its cell."""
+        index = self.activate(f"{exercise}_tests")
+        self.execute("notebook:run-cell")
+        return self.record(self.cells()[index])
+
+    @staticmethod
+    def record(cell: dict) -> dict:
+        """The record in a check's output."""
+        (found,) = [output["data"][RECORD] for output in cell["outputs"] if RECORD in output.get("data", {})]
+        return found
+
+    def validate(self) -> str:
+        """The text of the Validate button's answer."""
+        self.execute("docmanager:save")
+        self.page.click(".jp-NotebookPanel-toolbar >> text=Validate")
+        dialog = self.page.locator(".jp-Dialog", has_text="Validation Results")
+        dialog.wait_for()
+        text = dialog.inner_text()
+        dialog.locator("button.jp-mod-accept").click()
+        dialog.wait_for(state="detached")
+        return text
+
+    def accessibility(self) -> list[dict]:
+        """What axe has against the outputs, all of which it sees."""
+        outputs = sum(len(cell.get("outputs", ())) for cell in self.cells())
+        assert outputs > 0
+        drawn = "document.querySelectorAll('.jp-OutputArea-output').length"
+        self.page.wait_for_function(f"outputs => {drawn} >= outputs", arg=outputs)
+        return Axe().run(self.page, context=".jp-OutputArea").response["violations"]
+
+    def screenshot(self, path: Path) -> None:
+        self.page.screenshot(path=path)
+
+
+@pytest.fixture
+def open_notebook(page, lab):
+    """Opens a notebook of the learner's copy by its path."""
+    return lambda path: Notebook(page, lab, path)
