@@ -39,7 +39,7 @@ class Case:
         return tensor.requires_grad_(requires_grad)
 
     def normal(self, *shape: int, requires_grad: bool = False, dtype=None) -> torch.Tensor:
-        """A leaf of this shape, of the case's dtype and device; normal draws pushed away from 0, 0.2 <= |value| <= 3.2."""
+        """A leaf of this shape, of the case's dtype and device; normal draws away from 0: 0.2 <= |value| <= 3.2."""
         draws = self.random.standard_normal(shape)
         return self._tensor(numpy.sign(draws) * (0.2 + numpy.minimum(abs(draws), 3.0)), requires_grad, dtype)
 
@@ -79,7 +79,10 @@ class Case:
         return size
 
     def note(self, **facts):
-        """Notes plain facts about the case, for bounds and predicates."""
+        """Notes plain facts about the case, for bounds and predicates: None, bool, int, float, str, lists and dicts."""
+        for name, fact in facts.items():
+            if not _is_plain(fact):
+                raise TypeError(f"the fact {name} is no plain data: {fact!r:.100}; note numbers, text, lists or dicts")
         self.facts.update(facts)
 
     def watch(self, **objects):
@@ -113,24 +116,43 @@ class Case:
             return error.with_traceback(None)
 
     def specimen(self, function):
-        """The function rebuilt from its source, with scrambled names, so that its name tells nothing."""
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        definition = tree.body[0]
+        """The function rebuilt from its source, with scrambled names, so that its name tells nothing.
+
+        Keyword-only arguments keep their names. Raises TypeError for anything but a function that a file defines.
+        """
+        definition = None
+        if inspect.isfunction(function):
+            definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        if not isinstance(definition, ast.FunctionDef):
+            raise TypeError(f"a specimen is made of a function that a file defines with def, not of {function!r:.100}")
         definition.decorator_list = []
-        own = {
-            argument.arg for node in ast.walk(tree) if isinstance(node, ast.arguments) for argument in _arguments(node)
-        }
-        own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-        own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-        names = {name: f"v{self.random.randint(16**6):06x}_{position}" for position, name in enumerate(sorted(own))}
-        tree = ast.fix_missing_locations(_Renaming(names).visit(tree))
+        own, kept = set(), set()
+        for node in ast.walk(definition):
+            if isinstance(node, ast.arguments):
+                own |= {argument.arg for argument in _arguments(node)}
+                kept |= {argument.arg for argument in node.kwonlyargs}
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                own.add(node.id)
+            elif isinstance(node, ast.FunctionDef) or isinstance(node, ast.ExceptHandler) and node.name:
+                own.add(node.name)
+        own = sorted(own - kept)
+        names = {name: f"v{self.random.randint(16**6):06x}_{position}" for position, name in enumerate(own)}
+        tree = ast.Module([_Renaming(names).visit(definition)], [])
         namespace = dict(function.__globals__)
-        exec(compile(tree, f"<specimen {names[definition.name]}>", "exec"), namespace)
-        return namespace[names[definition.name]]
+        exec(compile(ast.fix_missing_locations(tree), f"<specimen {definition.name}>", "exec"), namespace)
+        return namespace[definition.name]
+
+
+def _is_plain(value) -> bool:
+    if type(value) is list:
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(type(key) is str and _is_plain(item) for key, item in value.items())
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def _arguments(node):
-    every = [*node.posonlyargs, *node.args, *node.kwonlyargs, node.vararg, node.kwarg]
+    every = [*node.posonlyargs, *node.args, node.vararg, node.kwarg]
     return [argument for argument in every if argument is not None]
 
 
@@ -146,6 +168,15 @@ class _Renaming(ast.NodeTransformer):
 
     def visit_arg(self, node):
         node.arg = self.names.get(node.arg, node.arg)
+        return node
+
+    def visit_ExceptHandler(self, node):
+        self.generic_visit(node)
+        node.name = self.names.get(node.name, node.name)
+        return node
+
+    def visit_Nonlocal(self, node):
+        node.names = [self.names.get(name, name) for name in node.names]
         return node
 
     def visit_FunctionDef(self, node):

@@ -1,8 +1,10 @@
 """`check("name")`: the learner's program in the visible cases, beside what the reference and the misconceptions did."""
 
 import builtins
+import contextlib
 import difflib
 import inspect
+import io
 import linecache
 import os
 import sys
@@ -15,6 +17,7 @@ from autogradlab.observation import observe, value_text
 from autogradlab.predictable import NoAnswer, normalise
 from autogradlab.recorded import SEED, Recorded, prediction
 from autogradlab.requirements import Difference
+from autogradlab.state import preserved
 from autogradlab.verdicts import CheckFailed, CheckResult, Told
 
 _read = {}
@@ -24,8 +27,8 @@ _told = {}
 def check(name: str) -> CheckResult:
     """The verdict on the notebook's answer `name`: a float (the points earned) that shows itself as a table.
 
-    The answer is looked up in the notebook by its name, used in the exercise's visible cases, and compared with what the
-    reference did there. Under nbgrader's Validate a miss raises CheckFailed with the same text.
+    The answer is looked up in the notebook by its name, used in the exercise's visible cases, and compared with what
+    the reference did there. Under nbgrader's Validate a miss raises CheckFailed with the same text.
     """
     unit = units.current()
     recorded = _recorded(unit)
@@ -35,7 +38,10 @@ def check(name: str) -> CheckResult:
         raise LookupError(f"unit {unit.name} has no exercise {name!r}.{hint} It has {', '.join(recorded.names)}.")
     exercise, record = unit.exercises[name], recorded.exercise(name)
     program = _namespace().get(name, ...)
-    result = _result(unit.name, exercise, record, program)
+    # One outer block for all cases, so that the process's random streams are saved once. To nbgrader, anything on
+    # stderr is a failure.
+    with preserved(SEED), contextlib.redirect_stderr(io.StringIO()):
+        result = _result(unit.name, exercise, record, program)
     if os.environ.get("NBGRADER_EXECUTION") == "validate" and result.record["status"] != "right":
         raise CheckFailed(result.text)
     return result
@@ -60,7 +66,7 @@ def _namespace() -> dict:
     if shell is not None:
         return shell.user_ns
     frame = sys._getframe()
-    while frame.f_globals["__name__"].split(".")[0] == "autogradlab":
+    while str(frame.f_globals.get("__name__")).split(".")[0] == "autogradlab":
         frame = frame.f_back
     return frame.f_globals
 
@@ -76,7 +82,8 @@ def _result(unit: str, exercise, record, program) -> CheckResult:
     if not callable(program):
         shown = value_text(program, 80)
         return told.unusable(
-            f"{exercise.name} is {shown} here, so it cannot be called. Does a later line use the same name for something else?"
+            f"{exercise.name} is {shown} here, so it cannot be called. "
+            f"Does a later line use the same name for something else?"
         )
     if exercise.is_prediction:
         return _predicted(told, exercise, record, program)
@@ -93,11 +100,17 @@ def _result(unit: str, exercise, record, program) -> CheckResult:
 
 def _predicted(told, exercise, record, program) -> CheckResult:
     """The verdict on answers that are data: the program returns `(variant, answers)`."""
+    last = exercise.variants - 1
     try:
-        given = program()
-    except Exception as error:
-        return told.unusable(f"{exercise.name}() raised {type_name(error)}: {error}. Which line of it did that?")
-    form = f"return variant, answers, where variant is a whole number from 0 to {exercise.variants - 1} and answers is a list"
+        with preserved(SEED), contextlib.redirect_stdout(io.StringIO()):
+            given = program()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit and whatever else an answer raises
+        return told.unusable(
+            f"{exercise.name}() raised {type_name(error)}: {value_text(error, 200)}. Which line of it did that?"
+        )
+    form = f"return variant, answers, where variant is a whole number from 0 to {last} and answers is a list"
     if (
         type(given) is not tuple
         or len(given) != 2
@@ -110,12 +123,13 @@ def _predicted(told, exercise, record, program) -> CheckResult:
     variant, answers = given
     if not 0 <= variant < exercise.variants:
         return told.unusable(
-            f"there is no variant {variant}; choose a whole number from 0 to {exercise.variants - 1}. Which one is yours?"
+            f"There is no variant {variant}; choose a whole number from 0 to {last}. Which one is yours?"
         )
     try:
         written = [normalise(answer) for answer in answers]
     except NoAnswer as error:
-        return told.unusable(f"{error}. Which of your answers is it?")
+        words = str(error)
+        return told.unusable(f"{words[:1].upper()}{words[1:]}. Which of your answers is it?")
     yours = prediction(exercise, variant, written) | {"answer_texts": [value_text(answer, 60) for answer in answers]}
     verdict = judge(exercise, [yours], record.expected(variant), record.candidates(variant))
     return told.judged(verdict, yours, _times_told(exercise.name, verdict))
@@ -123,17 +137,14 @@ def _predicted(told, exercise, record, program) -> CheckResult:
 
 def answer_source(program) -> str:
     """The source of the cell or file in which a function or class was defined; empty where it cannot be found."""
-    program = inspect.unwrap(program) if callable(program) else program
-    functions = (
-        [program]
-        if hasattr(program, "__code__")
-        else [value for value in vars(program).values() if hasattr(value, "__code__")]
-        if isinstance(program, type)
-        else []
-    )
-    if not functions:
+    try:
+        program = inspect.unwrap(program)
+        functions = list(vars(program).values()) if isinstance(program, type) else [program]
+    except Exception:  # an object with a __getattr__ or __wrapped__ of its own
         return ""
-    return "".join(linecache.getlines(functions[0].__code__.co_filename))
+    # A class's methods may have been made by a decorator; the first that stands in a cell tells which cell.
+    sources = ("".join(linecache.getlines(f.__code__.co_filename)) for f in functions if inspect.isfunction(f))
+    return next(filter(None, sources), "")
 
 
 def _times_told(name: str, verdict) -> int:

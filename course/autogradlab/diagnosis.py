@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 
 from autogradlab.requirements import Difference
 
@@ -20,7 +21,7 @@ class Candidate:
     @property
     def question(self) -> str:
         """The last sentence of the message."""
-        return self.message.rstrip().replace("! ", ". ").replace(": ", ". ").split(". ")[-1].split("? ")[-1]
+        return re.split(r"(?<=[.!?…])\s+", self.message.strip())[-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Verdict:
 def judge(exercise, yours: list, expected: list, candidates: list) -> Verdict:
     """The verdict on a program from what it did (`yours`) and what the reference did, case by case.
 
-    The first requirement is the gate: where it is missed the score is 0, else the share of the weights that are met. The
-    diagnosis is the smallest set of candidates that did, on the facets of the missed requirements and in all cases,
+    The first requirement is the gate: where it is missed the score is 0, else the share of the weights that are met.
+    The diagnosis is the smallest set of candidates that did, on the facets of the missed requirements and in all cases,
     exactly what the program did. Where the gate is missed and nothing explains it, nothing is named.
     """
     requirements = exercise.requirements
@@ -78,20 +79,27 @@ def _first_case(exercise, yours, expected, missed):
 
 
 def _diagnosis(exercise, yours, expected, candidates, missed) -> list:
-    def alike(candidate, number):
-        return exercise.requirements[number].alike(exercise, yours, candidate.observations, expected)
+    requirements = exercise.requirements
 
+    def meets(candidate, number):
+        return requirements[number].met(exercise, candidate.observations, expected)
+
+    def alike(candidate, number):
+        return requirements[number].alike(exercise, yours, candidate.observations, expected)
+
+    met = [number for number in range(len(requirements)) if number not in missed]
     covers = {}
     for position, candidate in enumerate(candidates):
-        numbers = [number for number in missed if alike(candidate, number)]
+        # Within the tolerance of a candidate that is right is no mistake that this candidate shows.
+        numbers = [number for number in missed if alike(candidate, number) and not meets(candidate, number)]
+        if numbers and all(requirements[number].coarse for number in numbers):
+            # That a cost is too high says little: whoever is named for it alone must be right where the program is.
+            numbers = numbers if all(meets(candidate, number) for number in met) else []
         if numbers:
             covers[position] = numbers
-    if 0 in missed and not any(0 in numbers for numbers in covers.values()):
-        return []
     coverable = {number for numbers in covers.values() for number in numbers}
-    if not coverable:
+    if not coverable or 0 in missed and 0 not in coverable:
         return []
-    met = [number for number in range(len(exercise.requirements)) if number not in missed]
     strangeness = {position: sum(not alike(candidates[position], number) for number in met) for position in covers}
     for size in range(1, len(coverable) + 1):
         sets = [

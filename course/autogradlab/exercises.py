@@ -110,8 +110,8 @@ def exercise(
 ):
     """Declares the exercise that the decorated case script describes; the script's name is the exercise's.
 
-    Conditions are requirements, of which the first is the gate, and the run conditions Budget and Forbid. `arguments` are
-    the names of the answer's parameters, in order. Raises ValueError where the declaration contradicts itself.
+    Conditions are requirements, of which the first is the gate, and the run conditions Budget and Forbid. `arguments`
+    are the names of the answer's parameters, in order. Raises ValueError where the declaration contradicts itself.
     """
     requirements = tuple(condition for condition in conditions if isinstance(condition, Requirement))
     rest = [condition for condition in conditions if not isinstance(condition, Requirement)]
@@ -125,6 +125,15 @@ def exercise(
         words = [requirement.words for requirement in requirements]
         if len(set(words)) != len(words):
             raise ValueError(f"exercise {name}: two requirements have the same words")
+        for requirement in requirements:
+            for facet in requirement.facets:
+                clash = facet.aspects & set(arguments) if facet.part == "arguments" and facet.name is None else ()
+                if len(facet.aspects) == 1 and clash:
+                    path = f"arguments.{min(clash)}"
+                    raise ValueError(
+                        f"exercise {name}: {path} is the aspect {min(clash)} of every argument; "
+                        f"for the argument of that name write {path}.values"
+                    )
         predictions = [isinstance(requirement, Prediction) for requirement in requirements]
         if any(predictions) != (variants > 0) or any(predictions) and not all(predictions):
             raise ValueError(
@@ -261,7 +270,8 @@ def load_attempts(path, namespace: dict) -> list:
         _collected = previous
     if len(collected) != len(definitions):
         raise ValueError(
-            f"{path}: {len(collected)} attempts were declared by {len(definitions)} decorated definitions; decorate top-level ones"
+            f"{path}: {len(collected)} attempts were declared by {len(definitions)} decorated definitions; "
+            f"decorate top-level ones"
         )
     shared = {name: value for name, value in own.items() if name not in {node.name for node in definitions}}
     attempts = []

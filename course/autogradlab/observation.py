@@ -1,16 +1,14 @@
 """What a program did in a case, written down as plain data: the one thing that grading compares."""
 
 import contextlib
-import ctypes
 import functools
 import gc
 import io
+import itertools
 import linecache
 import pathlib
 import re
 import sys
-import sysconfig
-import threading
 import traceback
 
 import numpy
@@ -19,16 +17,17 @@ import torch
 from autogradlab.case import Case
 from autogradlab.costs import Meter
 from autogradlab.encoding import Encoder, EncodingError, memory_key, type_name
+from autogradlab.requirements import ASPECTS
 from autogradlab.state import preserved
+from autogradlab.steps import LIBRARIES, Steps
 
 MAX_TEXT = 20_000
 MAX_GRAPH = 20_000
-_LIBRARIES = tuple(str(pathlib.Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib"))
-_OWN = str(pathlib.Path(__file__).resolve().parent)
-
-
-class StepLimit(BaseException):
-    """The program took more steps than the exercise allows. Not an Exception, so that a program cannot pass over it."""
+MAX_LABELS = 10_000
+MAX_LOOKS = 64
+MAX_FRAMES = 12
+_NAMED_ASPECTS = {"memory", "identity", "graph"}
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 class Forbidden(Exception):
@@ -49,21 +48,25 @@ class _Looking(Encoder):
     def look(self, path: str, value):
         """The tree of `value`, whose name is `path`."""
         self.path = path
-        return self._look(path, value, 0)
+        try:
+            return self.encode(value)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # looking runs a learner's own properties and methods, which may raise anything
+            return _unreadable(error)
 
-    def _look(self, path, value, depth):
-        previous, self.path = self.path, path
+    def part(self, key, value, depth):
+        previous, self.path = self.path, _part_path(self.path, key)
         try:
             return self.encode(value, depth)
-        except EncodingError as error:
-            return {"$": "too large", "message": str(error)}
         finally:
             self.path = previous
 
     def container(self, value, tree):
-        if "identity" in self.aspects and isinstance(tree, dict):
-            tree["identity"] = self.labels.name(value, self.path)
-        return tree
+        if "identity" not in self.aspects:
+            return tree
+        tree = tree if isinstance(tree, dict) else {"$": "list", "items": tree}
+        return tree | {"identity": self.labels.name(value, self.path)}
 
     def tensor(self, tensor, depth):
         tree = super().tensor(tensor, depth)
@@ -79,8 +82,8 @@ class _Looking(Encoder):
         if "identity" in aspects:
             tree["identity"] = self.labels.name(tensor, self.path)
         if "version" in aspects:
-            tree["version"] = -1 if tensor.is_inference() else tensor._version
-        if "grad" in aspects and depth <= 60:
+            tree["version"] = None if tensor.is_inference() else tensor._version
+        if "grad" in aspects:
             grad = tensor.grad if tensor.is_leaf or tensor.retains_grad else None
             tree["grad"] = None if grad is None else super().tensor(grad, depth + 1)
         return tree
@@ -88,41 +91,72 @@ class _Looking(Encoder):
     def other(self, value, depth):
         if isinstance(value, torch.nn.Module):
             tree = {"$": "module", "type": type_name(value), "training": value.training}
+            tree["modules"] = {name: module.training for name, module in value.named_modules() if name}
             for kind in ("parameters", "buffers"):
                 named = getattr(value, f"named_{kind}")()
-                tree[kind] = {name: self._look(f"{self.path}.{name}", tensor, depth + 1) for name, tensor in named}
+                tree[kind] = {name: self.part(_Attribute(name), tensor, depth + 1) for name, tensor in named}
             return self.container(value, tree)
         if isinstance(value, torch.optim.Optimizer):
-            return {"$": "optimizer", "type": type_name(value), "state": self.encode(value.state_dict(), depth + 1)}
+            state = value.state_dict()
+            tree = {"$": "optimizer", "type": type_name(value), "state": self.encode(state["state"], depth + 1)}
+            groups = state["param_groups"]
+            tree["groups"] = [{str(key): self.encode(group[key], depth + 1) for key in group} for group in groups]
+            return self.container(value, tree)
         return super().other(value, depth)
+
+
+def _unreadable(error) -> dict:
+    # Not the error's own words: they may be a learner's, and as long as they like.
+    message = str(error) if isinstance(error, EncodingError) else f"looking at it raised {type_name(error)}"
+    return {"$": "unreadable", "message": message}
+
+
+class _Attribute(str):
+    """The name of an attribute, where a path goes on with a dot."""
+
+
+def _part_path(path: str, key) -> str:
+    if type(key) is _Attribute:
+        return f"{path}.{key}"
+    return f"{path}[{key!r}]" if type(key) in (int, str) else f"{path}[a {type_name(key)}]"
 
 
 class _Labels:
     """The names of the objects that a case passes in or gets back, by identity and by memory."""
 
-    def __init__(self):
-        self._objects = {}
-        self._memories = {}
-        self._keep = []
+    def __init__(self, needed: bool = True):
+        self._needed = needed
+        self._objects, self._memories = {}, {}
+        self._roots, self._keep = [], []
 
     def add(self, path: str, value):
         """Names `value` and what it holds, unless it has a name already."""
+        if self._needed:
+            self._roots.append((path, value))
+            self._name(path, value)
+
+    def refresh(self):
+        """Notes the memory that everything named lies in now: assigning to `.data` moves a tensor."""
+        for path, value in self._roots:
+            self._name(path, value)
+
+    def _name(self, path, value):
+        # A learner's own class may raise anything when it is looked into; its parts then have no names.
+        with contextlib.suppress(Exception):
+            self._walk(path, value, set())
+
+    def _walk(self, path, value, seen):
+        if isinstance(value, _PLAIN) or id(value) in seen or len(self._keep) > MAX_LABELS:
+            return
+        seen.add(id(value))
+        # Kept alive, because what is freed leaves its identity and its memory to others.
         self._keep.append(value)
-        if isinstance(value, torch.Tensor):
-            self._objects.setdefault(id(value), path)
+        self._objects.setdefault(id(value), path)
+        if isinstance(value, (torch.Tensor, numpy.ndarray)):
+            self._keep.append(_storage(value))
             self._memories.setdefault(_memory(value), set()).add(path)
-        elif isinstance(value, numpy.ndarray):
-            self._objects.setdefault(id(value), path)
-            self._memories.setdefault(_memory(value), set()).add(path)
-        elif isinstance(value, (list, tuple, dict)):
-            self._objects.setdefault(id(value), path)
-            items = value.items() if isinstance(value, dict) else enumerate(value)
-            for key, item in items:
-                self.add(f"{path}[{key!r}]", item)
-        elif isinstance(value, torch.nn.Module):
-            self._objects.setdefault(id(value), path)
-            for name, tensor in [*value.named_parameters(), *value.named_buffers()]:
-                self.add(f"{path}.{name}", tensor)
+        for key, part in _parts(value):
+            self._walk(_part_path(path, key), part, seen)
 
     def name(self, value, own: str):
         """The name under which the same object is known already, else None."""
@@ -138,20 +172,41 @@ class _Labels:
         return self._objects.get(id(tensor))
 
 
-def _memory(value):
+def _parts(value):
+    """What a container or module holds, by key; nothing for everything else."""
+    if isinstance(value, (list, tuple)):
+        base = list if isinstance(value, list) else tuple
+        return enumerate(itertools.islice(base.__iter__(value), MAX_LABELS))
+    if isinstance(value, dict):
+        return itertools.islice(dict.items(value), MAX_LABELS)
+    if isinstance(value, torch.nn.Module):
+        named = [*torch.nn.Module.named_parameters(value), *torch.nn.Module.named_buffers(value)]
+        return ((_Attribute(name), tensor) for name, tensor in named)
+    return ()
+
+
+def _storage(value):
+    """The object that owns the memory of a tensor or array, else the value."""
     if isinstance(value, torch.Tensor):
-        if value.device.type == "cpu" and value.layout is torch.strided and not hasattr(value, "_host"):
-            start = value.untyped_storage().data_ptr()
-            return ("cpu", start) if start else ("empty", id(value))
-        return memory_key(value) if value.layout is torch.strided else ("layout", id(value))
-    base = value
-    while isinstance(base.base, numpy.ndarray):
-        base = base.base
-    return ("cpu", base.__array_interface__["data"][0])
+        return value.untyped_storage() if value.layout is torch.strided and not value.is_nested else value
+    while isinstance(value.base, numpy.ndarray):
+        value = value.base
+    return value
+
+
+def _memory(value):
+    owner = _storage(value)
+    if owner is value and isinstance(value, torch.Tensor):
+        return ("layout", id(value))
+    if isinstance(value, numpy.ndarray):
+        return ("cpu", owner.__array_interface__["data"][0])
+    if value.device.type == "cpu":
+        return ("cpu", owner.data_ptr()) if owner.data_ptr() else ("empty", id(value))
+    return memory_key(value)
 
 
 def _node_name(node) -> str:
-    return re.sub(r"\d+$", "", node.name())
+    return re.sub(r"\d+$", "", node.name().split("::")[-1])
 
 
 def graph_of(tensor, labels=None) -> dict:
@@ -186,9 +241,9 @@ def graph_of(tensor, labels=None) -> dict:
 class _Calls:
     """Wraps a learner's function so that its calls, their arguments before and after, are noted."""
 
-    def __init__(self, exercise, case, labels, describe, meter):
-        self.exercise, self.case, self.labels, self.describe, self.meter = exercise, case, labels, describe, meter
-        self.texts, self.after, self.returned_none, self.inside = [], [], [], 0
+    def __init__(self, exercise, labels, describe, meter):
+        self.exercise, self.labels, self.describe, self.meter = exercise, labels, describe, meter
+        self.texts, self.after, self.returned_none = [], [], []
         self.aspects = exercise.aspects("arguments")
 
     def wrap(self, program):
@@ -199,19 +254,17 @@ class _Calls:
         def watched(*args, **kwargs):
             return self.call(program, args, kwargs)
 
-        with contextlib.suppress(AttributeError):
+        with contextlib.suppress(Exception):  # an object that is called may have attributes that raise
             functools.update_wrapper(watched, program)
         return watched
 
     def call(self, program, args, kwargs):
-        names = [
-            *self.exercise.arguments[: len(args)],
-            *(f"argument {n + 1}" for n in range(len(self.exercise.arguments), len(args))),
-        ]
-        given = {**dict(zip(names, args)), **kwargs}
-        for name, value in given.items():
-            self.labels.add(name, value)
-        if self.meter is not None:
+        """What the program returns."""
+        given = {**dict(zip(self._names(len(args)), args)), **kwargs}
+        if self.meter is None:
+            for name, value in given.items():
+                self.labels.add(name, value)
+        else:
             self.meter.exclude(list(given.values()))
         if self.describe and len(self.texts) < 8:
             self.texts.append(call_text(self.exercise.name, given))
@@ -220,17 +273,23 @@ class _Calls:
             self.returned_none.append(result is None)
             return result
         finally:
-            if self.aspects and self.meter is None and len(self.after) < 64:
+            if self.aspects and self.meter is None and len(self.after) < MAX_LOOKS:
                 self.after.append(_looked(self.aspects, self.labels, given))
+
+    def _names(self, count):
+        declared = self.exercise.arguments
+        return [*declared[:count], *(f"argument {number + 1}" for number in range(len(declared), count))]
 
 
 def _looked(aspects, labels, values: dict) -> dict:
+    if "memory" in aspects:
+        labels.refresh()
     looking = _Looking(aspects, labels)
     tree = {name: looking.look(name, value) for name, value in values.items()}
     try:
         return {"tree": tree, "storages": looking.finish()}
     except EncodingError as error:
-        return {"tree": dict.fromkeys(tree, {"$": "too large", "message": str(error)}), "storages": []}
+        return {"tree": dict.fromkeys(tree, _unreadable(error)), "storages": []}
 
 
 def call_text(name: str, given: dict) -> str:
@@ -271,93 +330,106 @@ def _refusal(name):
     return refuse
 
 
-class _Steps:
-    """Counts Python calls and lines of everything but libraries; past `limit` raises StepLimit until the program ends."""
+class _Printed(io.StringIO):
+    """Keeps the beginning of what is printed."""
 
-    def __init__(self, limit):
-        self.limit, self.taken, self.previous = limit, 0, None
-        self.over = threading.Event()
-        self.done = threading.Event()
-        self.thread = threading.get_ident()
-
-    def _trace(self, frame, event, argument):
-        if frame.f_code.co_filename.startswith((*_LIBRARIES, _OWN)):
-            return None
-        self._count()
-        return self._trace_lines
-
-    def _trace_lines(self, frame, event, argument):
-        if event == "line":
-            self._count()
-        return self._trace_lines
-
-    def _count(self):
-        self.taken += 1
-        if self.taken > self.limit:
-            if not self.over.is_set():
-                self.over.set()
-                threading.Thread(target=self._insist, daemon=True).start()
-            raise StepLimit(f"more than {self.limit} steps")
-
-    def _insist(self):
-        # A raise inside a trace function ends the tracing; a program that swallows it is told again and again.
-        while not self.done.wait(0.05):
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(StepLimit))
-
-    def __enter__(self):
-        self.previous = sys.gettrace()
-        sys.settrace(self._trace)
-
-    def __exit__(self, *error):
-        sys.settrace(self.previous)
-        self.done.set()
+    def write(self, text):
+        if self.tell() < MAX_TEXT:
+            super().write(text[:MAX_TEXT])
+        return len(text)
 
 
-def _run(exercise, program, case, *, meter=None, step_limit=None, describe=False):
-    """One run of the case script: what it returned, what was raised, and the notes taken on the way."""
-    labels = _Labels()
-    calls = _Calls(exercise, case, labels, describe, meter)
-    printed, raised, results = io.StringIO(), None, {}
-    limit = min(filter(None, (exercise.budget, step_limit)), default=None)
+def _run(exercise, program, case, observation=None, *, meter=None, step_limit=None, describe=False):
+    """What one run of the case script raised, and its costs where a meter watches it.
+
+    Without a meter, everything else that it did is written into `observation`.
+    """
+    labels = _Labels(bool((exercise.aspects("returned") | exercise.aspects("arguments")) & _NAMED_ASPECTS))
+    calls = _Calls(exercise, labels, describe, meter)
+    printed, raised, results = _Printed(), None, {}
+    watched = calls.wrap(program)
     with contextlib.ExitStack() as stack:
         changes = stack.enter_context(preserved(case.seed))
         stack.enter_context(contextlib.redirect_stdout(printed))
-        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
-        stack.enter_context(_without(exercise.forbidden))
-        if meter is not None:
-            stack.enter_context(meter)
-        try:
-            with _Steps(limit) if limit else contextlib.nullcontext():
-                results = exercise.script(calls.wrap(program), case)
-        except KeyboardInterrupt:
-            raise
-        except (Exception, SystemExit, StepLimit) as error:
-            raised = _raised(error)
-    if raised is None and type(results) is not dict:
-        raise TypeError(
-            f"the case script of {exercise.name} must return a dict of named results, not {type_name(results)}"
+        stack.enter_context(contextlib.redirect_stderr(_Printed()))
+        with _without(exercise.forbidden), meter or contextlib.nullcontext():
+            try:
+                if step_limit:
+                    results = Steps(step_limit).run(lambda: exercise.script(watched, case))
+                else:
+                    results = exercise.script(watched, case)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # SystemExit and whatever else a program raises is what it does
+                raised = _raised(error)
+        if raised is None:
+            _check_results(exercise, results)
+        if observation is not None:
+            text = printed.getvalue()[:MAX_TEXT]
+            changes.settle()
+            observation |= {"raised": raised, "mode": dict(changes), "calls": dict(case.calls), "facts": case.facts}
+            _write_down(exercise, observation, results, case, calls, labels)
+            if exercise.aspects("printed"):
+                observation["printed"] = text
+        # Before the results are dropped: the bytes that their graphs hold count.
+        return raised, meter and meter.counts()
+
+
+def _check_results(exercise, results):
+    if type(results) is not dict or not all(type(name) is str for name in results):
+        raise TypeError(f"the case script of {exercise.name} must return a dict of named results, not {results!r:.200}")
+    clash = ASPECTS & results.keys()
+    if clash:
+        raise ValueError(
+            f"the case script of {exercise.name} calls a result {min(clash)!r}, which is the name of an aspect; "
+            f"give it another name"
         )
-    return results, raised, changes, calls, labels, printed.getvalue()
+
+
+def _write_down(exercise, observation, results, case, calls, labels):
+    for name, value in results.items():
+        labels.add(name, value)
+    aspects = exercise.aspects("returned")
+    observation["returned"] = _looked(aspects, labels, results) if aspects else {"tree": {}, "storages": []}
+    observation["arguments"], observation["returned_none"] = calls.after, calls.returned_none[:MAX_LOOKS]
+    if case.watched:
+        for name, value in case.watched.items():
+            labels.add(name, value)
+        observation["watched"] = _looked(exercise.aspects("arguments"), labels, case.watched)
+    if calls.describe:
+        observation["texts"] = calls.texts
 
 
 def _raised(error) -> dict:
-    frames = traceback.extract_tb(error.__traceback__)
-    learner = [frame for frame in frames if is_learner_file(frame.filename)]
     names = [cls.__name__ for cls in type(error).__mro__ if issubclass(cls, BaseException)]
+    try:
+        message = str(error)[:2000]
+    except Exception:  # a learner's own __str__
+        message = ""
+    return {"types": names, "message": message} | _traceback(error)
+
+
+def _traceback(error) -> dict:
+    """The learner's own part of a traceback, and whether there is one."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_learner_file(frame.filename)]
     lines = []
-    for frame in learner:
+    for position, frame in enumerate(frames):
+        if len(frames) > MAX_FRAMES and position == MAX_FRAMES // 2:
+            lines.append(f"… {len(frames) - MAX_FRAMES} calls more …")
+        if MAX_FRAMES // 2 <= position < len(frames) - MAX_FRAMES // 2:
+            continue
         lines.append(f"{_cell_name(frame.filename)}, line {frame.lineno}, in {frame.name}")
         source = linecache.getline(frame.filename, frame.lineno).strip()
         if source:
             lines.append(f"    {source}")
-    return {"types": names, "message": str(error)[:2000], "traceback": "\n".join(lines), "inside": bool(learner)}
+    return {"traceback": "\n".join(lines), "inside": bool(frames)}
 
 
 def is_learner_file(filename: str) -> bool:
     """Whether code of this file is neither a library's, nor ours, nor a case script."""
     if filename.startswith("<") and not filename.startswith(("<ipython", "<answer", "<attempt", "<mutant")):
         return False
-    return not filename.startswith((*_LIBRARIES, _OWN)) and pathlib.PurePath(filename).name != "cases.py"
+    return not filename.startswith(LIBRARIES) and pathlib.PurePath(filename).name != "cases.py"
 
 
 def _cell_name(filename: str) -> str:
@@ -370,47 +442,46 @@ def observe(
 ) -> dict:
     """What `program` does in case `index` of `exercise`, as plain data.
 
-    Only the facets that the exercise's requirements name are written down. Costs are observed in a second run of a freshly
-    built case, because hooks and modes change what they watch; `Flat` costs in two more, with the case scaled up.
-    The process's own torch state, random streams and output are untouched. `step_limit` bounds Python calls and lines;
-    `describe` adds the calls as text.
+    Only the facets that the exercise's requirements name are written down. Costs are observed in a second run of a
+    freshly built case, because hooks and modes change what they watch; `Flat` costs in two more, with the case scaled
+    up. The process's own torch state, random streams and output are untouched. `step_limit` bounds Python calls and
+    lines; `describe` adds the calls as text, and leaves the costs out.
     """
     dtype = dtype or exercise.dtypes[0]
+    limit = min(filter(None, (exercise.budget, step_limit)), default=None)
 
     def build(scale=None):
         return Case(exercise.name, seed, index, exercise.visible, dtype, device, scale)
 
-    case = build()
-    results, raised, changes, calls, labels, printed = _run(
-        exercise, program, case, step_limit=step_limit, describe=describe
-    )
-    observation = {"dtype": dtype, "raised": raised, "mode": changes, "calls": dict(case.calls), "facts": case.facts}
-    observation["returned_none"] = calls.returned_none[:64]
-    for name, value in results.items():
-        labels.add(name, value)
-    aspects = exercise.aspects("returned")
-    observation["returned"] = _looked(aspects, labels, results) if aspects else {"tree": {}, "storages": []}
-    observation["arguments"] = calls.after
-    if case.watched:
-        for name, value in case.watched.items():
-            labels.add(name, value)
-        observation["watched"] = _looked(exercise.aspects("arguments"), labels, case.watched)
-    if exercise.aspects("printed"):
-        observation["printed"] = printed[:MAX_TEXT]
-    if describe:
-        observation["texts"] = calls.texts
-    tracked = case.tracked
-    del results, calls, labels, case
-    if tracked:
-        observation["kept"] = _kept(tracked)
-    if exercise.aspects("cost") and raised is None:
-        observation["cost"], scales = _cost(exercise, program, build())
+    observation, case = {"dtype": dtype}, build()
+    with _collectable(bool(exercise.aspects("kept"))):
+        raised, _ = _run(exercise, program, case, observation, step_limit=limit, describe=describe)
+        tracked = case.tracked
+        del case
+        if tracked:
+            observation["kept"] = _kept(tracked)
+    if exercise.aspects("cost") and raised is None and not describe:
+        costs, scales = _cost(exercise, program, build(), limit)
+        observation["cost"] = costs
         observation["cost_over"] = {
-            name: [observation["cost"], *(_cost(exercise, program, build({name: factor}))[0] for factor in (2, 4))]
+            name: [costs, *(_cost(exercise, program, build({name: factor}), limit)[0] for factor in (2, 4))]
             for name in scales
             if name in exercise.flat_over
         }
     return observation
+
+
+@contextlib.contextmanager
+def _collectable(needed: bool):
+    """Leaves only what is made inside to the garbage collector, which takes long over everything of a notebook."""
+    needed = needed and not gc.get_freeze_count()
+    if needed:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if needed:
+            gc.unfreeze()
 
 
 def _kept(tracked: dict) -> dict:
@@ -421,10 +492,8 @@ def _kept(tracked: dict) -> dict:
     return alive
 
 
-def _cost(exercise, program, case):
+def _cost(exercise, program, case, limit):
     """The costs of one run; None where the program raises only when it is watched."""
-    meter = Meter()
-    results, raised, *_ = _run(exercise, program, case, meter=meter)
-    counts = meter.counts() if raised is None else None
-    del results
-    return counts, dict(case.scales)
+    # Watched runs are bounded as well, with room for the larger cases that Flat asks for.
+    raised, counts = _run(exercise, program, case, meter=Meter(), step_limit=limit and 16 * limit)
+    return (counts if raised is None else None), dict(case.scales)

@@ -87,7 +87,21 @@ def record_exercise(exercise, program, attempts, catalogue: dict, points: float,
         for attempt in wrong
         if attempt.same_as is None
     ]
-    return {"points": points, "stub": stub, "reference": watch(program), "candidates": candidates}
+    expected = watch(program)
+    if not exercise.is_prediction:
+        _check_facets(exercise, expected)
+    return {"points": points, "stub": stub, "reference": expected, "candidates": candidates}
+
+
+def _check_facets(exercise, expected: list):
+    """Raises ValueError for a facet that names nothing in any case: a requirement on it could not be missed."""
+    for requirement in exercise.requirements:
+        for facet in requirement.facets:
+            if not any(facet.is_in(observation) for observation in expected):
+                raise ValueError(
+                    f"exercise {exercise.name}: nothing in its cases is called {facet.part}.{facet.name}, "
+                    f"which {requirement.words!r} is about"
+                )
 
 
 def visible(exercise, program, dtype=None) -> list:

@@ -1,8 +1,8 @@
 """Requirements: what an exercise asks, in words, and how two observations are compared on it.
 
-A facet is named by a path: `<part>[.<name>|.*][.<aspect>]`. Parts are returned, raised, arguments, mode, cost, kept, calls
-and printed. Aspects of tensors are values, shape, dtype, type, device, requires_grad, is_leaf, grad_fn, graph, memory,
-identity, grad and version; without one, values with structure, type, shape and dtype are meant.
+A facet is named by a path: `<part>[.<name>|.*][.<aspect>]`. Parts are returned, raised, arguments, mode, cost, kept,
+calls and printed. Aspects of tensors are values, shape, dtype, type, device, requires_grad, is_leaf, grad_fn, graph,
+memory, identity, grad and version; without one, values with structure, type, shape and dtype are meant.
 """
 
 import dataclasses
@@ -10,9 +10,11 @@ import functools
 import math
 import re
 
+import numpy
 import torch
 
-from autogradlab.encoding import EncodingError, Storages, decode_tensor, decode_tree
+from autogradlab.encoding import NUMPY_TYPES, EncodingError, Storages, decode_tensor, decode_tree
+from autogradlab.state import MODES, STREAMS
 
 PARTS = ("returned", "raised", "arguments", "mode", "cost", "kept", "calls", "printed")
 DEFAULT_ASPECTS = frozenset({"values", "shape", "dtype"})
@@ -58,10 +60,17 @@ class Facet:
         name = rest[0] if rest and rest[0] != "*" else None
         if part == "cost" and name not in COSTS:
             raise ValueError(f"facet {path!r}: a cost is one of {', '.join(COSTS)}")
+        if part == "mode" and name is not None and not any(mode.startswith(name) for mode in (*MODES, *STREAMS)):
+            raise ValueError(f"facet {path!r}: a mode is one of {', '.join((*MODES, *STREAMS))}")
+        if part in ("raised", "printed") and name is not None:
+            raise ValueError(f"facet {path!r}: {part} has no parts; use {part!r}")
         return Facet(part, name, aspects)
 
     def places(self, observation: dict) -> list:
-        """`(label, tree, storages)` for everything that the facet names in the observation; tree is `...` where missing."""
+        """`(name, when, tree, storages)` for everything that the facet names in the observation.
+
+        `when` is the moment of the look in words, the tree is `...` where there is none.
+        """
         if self.part == "returned":
             return _named(observation["returned"], self.name, "")
         if self.part == "arguments":
@@ -72,19 +81,25 @@ class Facet:
             watched = observation.get("watched")
             if watched and (self.name is None or self.name in watched["tree"]):
                 places += _named(watched, self.name, " at the end")
-            return places or [(f"{self.name or 'the arguments'} after the call", ..., None)]
+            return places or [(self.name or "the arguments", " after the call", ..., None)]
         value = observation.get(self.part)
-        if self.name is not None and self.part != "mode":
-            value = None if value is None else value.get(self.name)
-        elif self.part == "mode" and self.name is not None:
+        if self.part == "mode" and self.name is not None:
             value = {name: change for name, change in value.items() if name.startswith(self.name)}
-        return [(self.part if self.name is None else self.name, {"$": "plain", "value": value}, None)]
+        elif self.name is not None:
+            value = None if value is None else value.get(self.name)
+        return [(self.name or self.part, "", {"$": "plain", "value": value}, None)]
+
+    def is_in(self, observation: dict) -> bool:
+        """Whether the observation holds what the facet names: a facet that names nothing could never differ."""
+        if self.part in ("kept", "calls") and self.name is not None:
+            return self.name in (observation.get(self.part) or {})
+        return all(tree is not ... for _, _, tree, _ in self.places(observation))
 
 
 def _named(plain, name, when):
-    storages = Storages(plain["storages"])
+    storages = Storages(plain["storages"], MAX_COMPARED)
     names = plain["tree"] if name is None else [name]
-    return [(f"{key}{when}", plain["tree"].get(key, ...), storages) for key in names]
+    return [(key, when, plain["tree"].get(key, ...), storages) for key in names]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,25 +116,23 @@ class Difference:
 
 _KINDS = {
     "tensor": "a tensor",
+    "list": "a list",
     "dict": "a dict",
     "set": "a set",
     "frozenset": "a frozenset",
     "bytes": "bytes",
     "size": "a tuple",
-}
-_KINDS |= {
     "complex": "a complex number",
     "array": "a NumPy array",
     "dtype": "a dtype",
     "int": "an int",
     "tuple": "a tuple",
-}
-_KINDS |= {
     "sparse": "a sparse tensor",
     "ellipsis": "Ellipsis",
     "device": "a device",
     "slice": "a slice",
     "range": "a range",
+    "unreadable": "something that could not be written down",
 }
 
 
@@ -132,11 +145,15 @@ def kind_of(tree) -> str:
     if type(tree) is not dict:
         return {bool: "a bool", int: "an int", float: "a float", str: "a string", list: "a list"}[type(tree)]
     kind = tree["$"]
+    if kind == "subclass" and tree["type"] in NUMPY_TYPES:
+        return f"a NumPy {tree['type']}"
     if kind in ("subclass", "object", "module", "optimizer"):
         name = str(tree["type"])
         return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
     if kind == "exception":
         return f"the exception {tree['types'][0]}"
+    if kind == "opaque tensor":
+        return f"a tensor on {tree['device']}" if tree["layout"] == "strided" else f"a {tree['layout']} tensor"
     return _KINDS.get(kind, f"a {kind}")
 
 
@@ -148,52 +165,59 @@ def text_of(tree, storages, limit: int = 240) -> str:
         return f"{tree['types'][0]}: {tree['message']}"[:limit]
     if type(tree) is dict and tree["$"] == "plain":
         return str(tree["value"])[:limit]
-    if type(tree) is dict and tree["$"] in ("module", "optimizer", "object", "too large"):
+    if type(tree) is dict and tree["$"] in ("module", "optimizer", "object", "unreadable", "opaque tensor"):
         return kind_of(tree)
     try:
         value = decode_tree(tree, storages)
-        if isinstance(value, torch.Tensor) and value.numel() > 64:
-            text = f"a tensor of shape {tuple(value.shape)}, {tree['dtype']}"
-        else:
-            text = re.sub(r"\s+", " ", repr(value))
+        text = _tensor_text(value) if isinstance(value, torch.Tensor) else re.sub(r"\s+", " ", repr(value))
     except EncodingError as error:
         text = f"unreadable ({error})"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 class _Comparison:
-    """Compares two trees on some aspects; stops at the first difference."""
+    """Compares two trees on some aspects; stops at the first difference.
 
-    def __init__(self, aspects, tolerance, left, right):
+    `when` follows the names in messages. `raises` are names of exceptions that count as the same; with `naming`, which
+    asks whether two mistakes are one, exceptions have to say the same too.
+    """
+
+    def __init__(self, aspects, tolerance, left, right, when="", raises=frozenset(), naming=False):
         self.aspects, self.tolerance, self.left, self.right = aspects, tolerance, left, right
+        self.when, self.raises, self.naming = when, raises, naming
         self.values, self.types = "values" in aspects, "type" in aspects or "values" in aspects
 
-    def differ(self, words, mine, theirs):
-        return Difference(words, mine, theirs)
+    def differ(self, label, words, mine, theirs):
+        """The difference `label`, moment, `words`."""
+        return Difference(f"{label}{self.when} {words}", mine, theirs)
 
     def show(self, label, mine, theirs, what="is"):
+        """The difference between two values that are short enough to be shown."""
         yours, expected = text_of(mine, self.left), text_of(theirs, self.right)
-        return self.differ(f"{label} {what} {yours}, expected {expected}", yours, expected)
+        if type(mine) is float and type(theirs) is float:
+            yours, expected = _numbers(mine, theirs)
+        return self.differ(label, f"{what} {yours}, expected {expected}", yours, expected)
 
     def compare(self, label, mine, theirs):
+        """The first difference, else None."""
         if mine is ... or theirs is ...:
             return None if mine is theirs else self.show(label, mine, theirs)
         kinds = [_canonical(tree) for tree in (mine, theirs)]
         if kinds[0] != kinds[1]:
             yours, expected = kind_of(mine), kind_of(theirs)
-            return self.differ(f"{label} is {yours}, expected {expected}", yours, expected)
+            return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
         if "identity" in self.aspects and type(mine) is dict and mine.get("identity") != theirs.get("identity"):
             yours, expected = (
                 f"the same object as {tree['identity']}" if tree.get("identity") else "a new object"
                 for tree in (mine, theirs)
             )
-            return self.differ(f"{label} is {yours}, expected {expected}", yours, expected)
+            return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
         return getattr(self, f"_{kinds[0].replace(' ', '_')}", self._leaf)(label, mine, theirs)
 
     def _items(self, label, mine, theirs):
         if len(mine) != len(theirs):
             yours, expected = (f"{len(items)} item{'s' * (len(items) != 1)}" for items in (mine, theirs))
-            return self.differ(f"{label} has {yours}, expected {expected}", yours, expected)
+            return self.differ(label, f"has {yours}, expected {expected}", yours, expected)
         for position, pair in enumerate(zip(mine, theirs)):
             difference = self.compare(f"{label}[{position}]", *pair)
             if difference:
@@ -201,26 +225,28 @@ class _Comparison:
         return None
 
     def _list(self, label, mine, theirs):
-        return self._items(label, mine, theirs)
+        return self._items(label, *(tree if type(tree) is list else tree["items"] for tree in (mine, theirs)))
 
     def _tuple(self, label, mine, theirs):
         return self._items(label, *(tree.get("items", tree.get("parts")) for tree in (mine, theirs)))
 
     def _set(self, label, mine, theirs):
-        return self._items(label, mine["items"], theirs["items"])
+        difference = self._items(label, mine["items"], theirs["items"])
+        return difference and self.show(label, mine, theirs)
+
+    _frozenset = _set
 
     def _dict(self, label, mine, theirs):
         keys = [{repr(key): (key, item) for key, item in tree["items"]} for tree in (mine, theirs)]
         for name in keys[1]:
             if name not in keys[0]:
                 shown = text_of(keys[1][name][0], self.right)
-                return self.differ(f"{label} has no key {shown}", f"no key {shown}", f"the key {shown}")
+                return self.differ(label, f"has no key {shown}", f"no key {shown}", f"the key {shown}")
         for name in keys[0]:
             if name not in keys[1]:
                 shown = text_of(keys[0][name][0], self.left)
-                return self.differ(
-                    f"{label} has the key {shown}, which was not expected", f"the key {shown}", f"no key {shown}"
-                )
+                words = f"has the key {shown}, which was not expected"
+                return self.differ(label, words, f"the key {shown}", f"no key {shown}")
         for name, (key, item) in keys[1].items():
             difference = self.compare(f"{label}[{text_of(key, self.right)}]", keys[0][name][1], item)
             if difference:
@@ -228,16 +254,18 @@ class _Comparison:
         return None
 
     def _module(self, label, mine, theirs):
-        if self.values and mine["training"] != theirs["training"]:
-            return self.differ(
-                f"{label}.training is {mine['training']}, expected {theirs['training']}",
-                str(mine["training"]),
-                str(theirs["training"]),
-            )
+        if self.types and mine["type"] != theirs["type"]:
+            return self.show(label, mine, theirs)
+        if self.values:
+            own = {"": mine["training"], **mine["modules"]}
+            for name, training in {"": theirs["training"], **theirs["modules"]}.items():
+                if name in own and own[name] != training:
+                    place = ".".join(filter(None, (label, name, "training")))
+                    return self.differ(place, f"is {own[name]}, expected {training}", f"{own[name]}", f"{training}")
         for kind in ("parameters", "buffers"):
             if list(mine[kind]) != list(theirs[kind]):
                 yours, expected = (", ".join(tree[kind]) or "none" for tree in (mine, theirs))
-                return self.differ(f"the {kind} of {label} are {yours}, expected {expected}", yours, expected)
+                return Difference(f"the {kind} of {label}{self.when} are {yours}, expected {expected}", yours, expected)
             for name, tensor in theirs[kind].items():
                 difference = self.compare(f"{label}.{name}", mine[kind][name], tensor)
                 if difference:
@@ -245,22 +273,38 @@ class _Comparison:
         return None
 
     def _optimizer(self, label, mine, theirs):
-        return self.compare(f"{label}.state_dict()", mine["state"], theirs["state"]) if self.values else None
+        if self.types and mine["type"] != theirs["type"]:
+            return self.show(label, mine, theirs)
+        if not self.values:
+            return None
+        difference = self.compare(f"{label}.state", mine["state"], theirs["state"])
+        if difference is None and len(mine["groups"]) != len(theirs["groups"]):
+            yours, expected = (f"{len(tree['groups'])} parameter groups" for tree in (mine, theirs))
+            difference = self.differ(label, f"has {yours}, expected {expected}", yours, expected)
+        for position, (own, other) in enumerate(zip(mine["groups"], theirs["groups"])):
+            # PyTorch adds options from one version to the next: what one side does not know is no difference.
+            for option in [option for option in other if option in own]:
+                place = f"{label}.param_groups[{position}][{option!r}]"
+                difference = difference or self.compare(place, own[option], other[option])
+        return difference
 
     def _subclass(self, label, mine, theirs):
         if self.types and mine["type"] != theirs["type"]:
-            return self.differ(
-                f"{label} is {kind_of(mine)}, expected {kind_of(theirs)}", kind_of(mine), kind_of(theirs)
-            )
+            yours, expected = kind_of(mine), kind_of(theirs)
+            return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
         return self.compare(label, mine["value"], theirs["value"])
 
     def _exception(self, label, mine, theirs):
-        if self.values and mine["types"][0] != theirs["types"][0]:
-            return self.show(label, mine, theirs, "raised")
-        return None
+        if not self.values or all(self.raises & set(tree["types"]) for tree in (mine, theirs)):
+            return None
+        alike = _raised_alike(mine, theirs) if self.naming else mine["types"][0] == theirs["types"][0]
+        return None if alike else self.show(label, mine, theirs)
 
     def _object(self, label, mine, theirs):
         return self.show(label, mine, theirs) if self.types and mine["type"] != theirs["type"] else None
+
+    def _unreadable(self, label, mine, theirs):
+        return None if self.naming and mine == theirs else self.show(label, mine, theirs)
 
     def _float(self, label, mine, theirs):
         return self.show(label, mine, theirs) if self.values and not close(mine, theirs, self.tolerance) else None
@@ -270,14 +314,19 @@ class _Comparison:
         return self.show(label, mine, theirs) if self.values and not near else None
 
     def _array(self, label, mine, theirs):
-        if self.values and (mine["dtype"], mine["shape"]) != (theirs["dtype"], theirs["shape"]):
-            yours, expected = (f"an array of shape {tuple(tree['shape'])}, {tree['dtype']}" for tree in (mine, theirs))
-            return self.differ(f"{label} is {yours}, expected {expected}", yours, expected)
-        if not self.values or mine.get("data") == theirs.get("data") and mine.get("items") == theirs.get("items"):
+        if not self.values or mine == theirs:
             return None
-        if "items" in mine or not mine["dtype"][1] in "fc":
+        if (mine["dtype"], mine["shape"]) != (theirs["dtype"], theirs["shape"]):
+            yours, expected = (
+                f"an array of shape {tuple(tree['shape'])}, {numpy.dtype(tree['dtype']).name}"
+                for tree in (mine, theirs)
+            )
+            return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
+        if "items" in mine:
+            return self._items(label, mine["items"], theirs["items"])
+        if mine["dtype"][1] not in "fc":
             return self.show(label, mine, theirs)
-        return self._close(label, *(torch.from_numpy(decode_tree(tree, None)) for tree in (mine, theirs)))
+        return self._close(label, *map(_array_as_tensor, (mine, theirs)))
 
     def _leaf(self, label, mine, theirs):
         return self.show(label, mine, theirs) if self.values and mine != theirs else None
@@ -293,59 +342,55 @@ class _Comparison:
         """Everything about two tensors but their values."""
         if "type" in self.aspects and mine["class"] != theirs["class"]:
             return self.differ(
-                f"{label} is a {mine['class']}, expected a {theirs['class']}", mine["class"], theirs["class"]
+                label, f"is a {mine['class']}, expected a {theirs['class']}", mine["class"], theirs["class"]
             )
         for aspect, words in _TENSOR_ASPECTS:
             if aspect in self.aspects and mine.get(aspect) != theirs.get(aspect):
                 yours, expected = (_aspect_text(aspect, tree.get(aspect)) for tree in (mine, theirs))
-                return self.differ(f"{label} {words.format(yours=yours)}, expected {expected}", yours, expected)
+                return self.differ(label, f"{words} {yours}, expected {expected}", yours, expected)
         if "graph" in self.aspects and mine["graph"] != theirs["graph"]:
             yours, expected = (", ".join(tree["graph"]["nodes"]) or "no graph" for tree in (mine, theirs))
             words = "is connected differently" if yours == expected else f"is {yours}, expected {expected}"
-            return self.differ(f"the graph behind {label} {words}", yours, expected)
+            return Difference(f"the graph behind {label}{self.when} {words}", yours, expected)
         return None
 
     def _tensor(self, label, mine, theirs):
         difference = self._properties(label, mine, theirs)
         if difference is None and "grad" in self.aspects:
-            grads = mine.get("grad"), theirs.get("grad")
-            plain = _Comparison(DEFAULT_ASPECTS, self.tolerance, self.left, self.right)
-            difference = plain.compare(f"{_attribute(label, 'grad')}", *grads)
+            plain = _Comparison(DEFAULT_ASPECTS, self.tolerance, self.left, self.right, self.when)
+            difference = plain.compare(f"{label}.grad", mine.get("grad"), theirs.get("grad"))
         if difference or not self.values or _same_bytes(mine, theirs, self.left, self.right):
             return difference
         if math.prod(mine["shape"]) > MAX_COMPARED:
-            return self.differ(
-                f"{label} has too many elements to compare", str(tuple(mine["shape"])), str(tuple(theirs["shape"]))
-            )
+            shapes = [str(tuple(tree["shape"])) for tree in (mine, theirs)]
+            return self.differ(label, "has too many elements to compare", *shapes)
         return self._close(label, decode_tensor(mine, self.left), decode_tensor(theirs, self.right))
 
     def _close(self, label, mine, theirs):
-        if mine.numel() == 0:
-            return None
         wrong = _far(mine, theirs, self.tolerance)
         if not wrong.any():
             return None
-        count = int(wrong.sum())
-        if mine.dim() == 0:
-            yours, expected = _number(mine), _number(theirs)
-            return self.differ(f"{label} is {yours}, expected {expected}", yours, expected)
         place = tuple(wrong.nonzero()[0].tolist())
-        first = f"{_number(mine[place])}, expected {_number(theirs[place])}"
-        index = ", ".join(map(str, place))
-        words = f"{label}: {count} of {mine.numel()} values differ; at [{index}] it is {first}"
-        yours, expected = (_tensor_text(tensor) for tensor in (mine, theirs))
-        return self.differ(words, yours, expected)
+        yours, expected = _numbers(mine[place].item(), theirs[place].item())
+        if mine.dim() == 0:
+            return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
+        count, index = int(wrong.sum()), ", ".join(map(str, place))
+        words = f"{count} of {mine.numel()} values differ" if mine.numel() != 1 else "its value differs"
+        texts = [_tensor_text(tensor) for tensor in (mine, theirs)]
+        if texts[0] == texts[1]:
+            texts = [f"{number} at [{index}]" for number in (yours, expected)]
+        return Difference(f"{label}{self.when}: {words}; at [{index}] it is {yours}, expected {expected}", *texts)
 
 
 _TENSOR_ASPECTS = (
-    ("shape", "has shape {yours}"),
-    ("dtype", "has dtype {yours}"),
-    ("device", "is on {yours}"),
-    ("requires_grad", "has requires_grad {yours}"),
-    ("is_leaf", "has is_leaf {yours}"),
-    ("grad_fn", "has grad_fn {yours}"),
-    ("memory", "shares memory with {yours}"),
-    ("version", "was edited in place: version {yours}"),
+    ("shape", "has shape"),
+    ("dtype", "has dtype"),
+    ("device", "is on"),
+    ("requires_grad", "has requires_grad"),
+    ("is_leaf", "has is_leaf"),
+    ("grad_fn", "has grad_fn"),
+    ("memory", "shares memory with"),
+    ("version", "has been edited in place"),
 )
 
 
@@ -354,12 +399,9 @@ def _aspect_text(aspect, value) -> str:
         return str(tuple(value))
     if aspect == "memory":
         return ", ".join(value) or "nothing"
+    if aspect == "version":
+        return "without count" if value is None else f"{value} time{'s' * (value != 1)}"
     return str(value)
-
-
-def _attribute(label: str, name: str) -> str:
-    head, space, rest = label.partition(" ")
-    return f"{head}.{name}{space}{rest}"
 
 
 def _canonical(tree) -> str:
@@ -377,10 +419,11 @@ def _same_bytes(mine, theirs, left, right) -> bool:
 
 def _far(mine, theirs, tolerance):
     """Which elements differ by more than the tolerance; NaN is near NaN alone, infinity near itself alone."""
-    if mine.dtype != theirs.dtype:
-        return torch.ones(mine.shape, dtype=torch.bool)
     if not (mine.is_floating_point() or mine.is_complex()):
-        return mine != theirs
+        unsigned = mine.dtype in (torch.uint16, torch.uint32, torch.uint64)
+        return mine.to(torch.int64) != theirs.to(torch.int64) if unsigned else mine != theirs
+    # Two right programs may differ in the last bit, however few bits there are.
+    tolerance = max(tolerance, torch.finfo(mine.dtype).eps)
     wide = torch.complex128 if mine.is_complex() else torch.float64
     a, b = mine.resolve_conj().resolve_neg().to(wide), theirs.resolve_conj().resolve_neg().to(wide)
     near = (a == b) | (a.isnan() & b.isnan()) | ((a - b).abs() <= tolerance * (1 + b.abs())) & b.isfinite()
@@ -394,15 +437,23 @@ def close(mine: float, theirs: float, tolerance: float) -> bool:
     return abs(mine - theirs) <= tolerance * (1 + abs(theirs)) and math.isfinite(theirs)
 
 
-def _number(tensor) -> str:
-    value = tensor.item()
-    return f"{value:.7g}" if isinstance(value, float) else str(value)
+def _numbers(mine, theirs) -> tuple:
+    """Two numbers as texts: short, unless that would make them look the same."""
+    if type(mine) is not float or type(theirs) is not float:
+        return str(mine), str(theirs)
+    short = f"{mine:.7g}", f"{theirs:.7g}"
+    return short if short[0] != short[1] else (repr(mine), repr(theirs))
 
 
 def _tensor_text(tensor) -> str:
     if tensor.numel() > 64:
-        return f"a tensor of shape {tuple(tensor.shape)}"
+        return f"a tensor of shape {tuple(tensor.shape)}, {str(tensor.dtype)[6:]}"
     return re.sub(r"\s+", " ", repr(tensor))
+
+
+def _array_as_tensor(tree):
+    array = decode_tree(tree, None)
+    return torch.from_numpy(array.astype(numpy.complex128 if array.dtype.kind == "c" else numpy.float64))
 
 
 # ------------------------------------------------------------------------------------------------------ the kinds
@@ -426,7 +477,13 @@ def _raised_difference(yours, expected, allowed) -> Difference | None:
 
 
 class Requirement:
-    """One thing that an exercise asks, in words, with a weight."""
+    """One thing that an exercise asks, in words, with a weight.
+
+    A `coarse` requirement compares no more than whether it is met: two programs that miss it need have nothing else in
+    common.
+    """
+
+    coarse = False
 
     def __init__(self, words: str, facets, weight: float, hidden: str | None):
         if not words or not words.strip():
@@ -454,7 +511,7 @@ class Requirement:
             return False
         if yours["raised"] is not None:
             return True
-        return compare(exercise, self.facets, yours, other) is None
+        return compare(exercise, self.facets, yours, other, naming=True) is None
 
 
 def _raised_alike(mine, theirs) -> bool:
@@ -471,24 +528,30 @@ def _skeleton(message: str) -> str:
     return re.sub(r"\d+(\.\d+)?|0x[0-9a-f]+", "#", message)
 
 
-def compare(exercise, facets, yours, expected) -> Difference | None:
+def compare(exercise, facets, yours, expected, raises=frozenset(), naming=False) -> Difference | None:
     """The first difference of two observations on some facets."""
     tolerance = exercise.tolerance[expected["dtype"]]
     for facet in facets:
         mine, theirs = facet.places(yours), facet.places(expected)
         if len(mine) != len(theirs):
-            shown = [f"{len(places)} looks" for places in (mine, theirs)]
-            return Difference(f"{facet.name or facet.part} was passed to {shown[0]}, expected {shown[1]}", *shown)
-        by_name = {label: (tree, storages) for label, tree, storages in mine}
-        for label, tree, storages in theirs:
-            own, memory = by_name.get(label, (..., None))
+            return _count_difference(facet, len(mine), len(theirs))
+        by_name = {(name, when): (tree, storages) for name, when, tree, storages in mine}
+        for name, when, tree, storages in theirs:
+            own, memory = by_name.get((name, when), (..., None))
             if type(tree) is dict and tree["$"] == "plain":
-                difference = _plain_difference(facet.part, label, own["value"], tree["value"])
+                difference = _plain_difference(facet.part, name, own["value"], tree["value"])
             else:
-                difference = _Comparison(facet.aspects, tolerance, memory, storages).compare(label, own, tree)
+                comparison = _Comparison(facet.aspects, tolerance, memory, storages, when, raises, naming)
+                difference = comparison.compare(name, own, tree)
             if difference:
                 return difference
     return None
+
+
+def _count_difference(facet, mine: int, theirs: int) -> Difference:
+    noun, after = ("result", "") if facet.part == "returned" else ("call", f" with {facet.name or 'arguments'}")
+    yours, expected = (f"{count} {noun}{'s' * (count != 1)}{after}" for count in (mine, theirs))
+    return Difference(f"there {'was' if mine == 1 else 'were'} {yours}, expected {theirs}", yours, expected)
 
 
 def _plain_difference(part, label, mine, theirs) -> Difference | None:
@@ -517,8 +580,8 @@ def _plain_difference(part, label, mine, theirs) -> Difference | None:
 class Same(Requirement):
     """Equals what the reference does on the facets, within the exercise's tolerance.
 
-    `raises` are exception classes that count as the same. `view(value, facts)` turns the one facet's value into the plain
-    data that is compared instead, where order, names or text do not matter.
+    `raises` are exception classes that count as the same. `view(value, facts)` turns the one facet's value into the
+    plain data that is compared instead, where order, names or text do not matter.
     """
 
     def __init__(self, words: str, *facets: str, weight: float = 1, view=None, raises=(), hidden: str | None = None):
@@ -531,31 +594,49 @@ class Same(Requirement):
 
     def difference(self, exercise, yours, expected):
         difference = _raised_difference(yours, expected, self.raises)
-        if difference or yours["raised"] is not None and self.raises:
+        if difference:
             return difference
         if self.view is None:
-            return compare(exercise, self.facets, yours, expected)
-        return self._viewed_difference(exercise, yours, expected)
+            return compare(exercise, self.facets, yours, expected, self.raises)
+        if yours["raised"] is not None:
+            return None
+        if isinstance(reference := self._viewed(expected, expected["facts"]), _Unreadable):
+            raise ValueError(f"requirement {self.words!r}: its view fails on what the reference does: {reference}")
+        return self._viewed_difference(exercise, yours, expected, expected["facts"])
 
     def alike_once(self, exercise, yours, other, expected):
         if self.view is None or yours["raised"] is not None or other["raised"] is not None:
             return super().alike_once(exercise, yours, other, expected)
         return self._viewed_difference(exercise, yours, other, expected["facts"]) is None
 
-    def _viewed_difference(self, exercise, yours, expected, facts=None):
-        facts = expected["facts"] if facts is None else facts
-        shown = []
-        for observation in (yours, expected):
-            places = self.facets[0].places(observation)
-            try:
-                values = [decode_tree(tree, storages) for _, tree, storages in places if tree is not ...]
-                shown.append(plain_view(self.view(values[0] if len(values) == 1 else values, facts)))
-            except Exception as error:  # a learner's value of a shape that the view does not know
-                shown.append(f"unreadable: {type(error).__name__}: {error}")
-        if _plain_close(*shown, exercise.tolerance[expected["dtype"]]):
+    def _viewed_difference(self, exercise, yours, expected, facts):
+        mine, theirs = self._viewed(yours, facts), self._viewed(expected, facts)
+        if _plain_close(mine, theirs, exercise.tolerance[expected["dtype"]]):
             return None
-        yours, expected = (str(value)[:240] for value in shown)
-        return Difference(f"{places[0][0]} comes to {yours}, expected {expected}", yours, expected)
+        label = f"{self.facets[0].name or self.facets[0].part}"
+        shown = _view_text(mine), _view_text(theirs)
+        if isinstance(mine, _Unreadable):
+            places = self.facets[0].places(yours)
+            value = ", ".join(text_of(tree, storages) for _, _, tree, storages in places)
+            return Difference(f"{label} cannot be read as asked: {mine}", value[:480], shown[1])
+        return Difference(f"{label} comes to {shown[0]}, expected {shown[1]}", *shown)
+
+    def _viewed(self, observation, facts):
+        places = self.facets[0].places(observation)
+        try:
+            values = [decode_tree(tree, storages) for _, _, tree, storages in places if tree is not ...]
+            return plain_view(self.view(values[0] if len(values) == 1 else values, facts))
+        except Exception as error:  # a learner's value of a shape that the view does not know
+            return _Unreadable(f"{type(error).__name__}: {error}")
+
+
+class _Unreadable(str):
+    """Why a view could not read a value."""
+
+
+def _view_text(value) -> str:
+    text = re.sub(r"\s+", " ", str(value))
+    return text if len(text) <= 240 else text[:239] + "…"
 
 
 def plain_view(value):
@@ -582,10 +663,10 @@ def _plain_close(mine, theirs, tolerance) -> bool:
 
 
 class Seen:
-    """An observation as a predicate reads it: decoded values by name."""
+    """An observation as a predicate reads it: decoded values by name, and all of it as plain data in `observation`."""
 
     def __init__(self, observation):
-        self._observation = observation
+        self.observation = observation
         raised = observation["raised"]
         self.raised = None if raised is None else raised["types"][0]
         self.mode, self.calls, self.kept = observation["mode"], observation["calls"], observation.get("kept", {})
@@ -594,21 +675,21 @@ class Seen:
     @functools.cached_property
     def returned(self) -> dict:
         """The results by name."""
-        return _decoded(self._observation["returned"])
+        return _decoded(self.observation["returned"])
 
     @functools.cached_property
     def arguments(self) -> list:
         """One dict of argument values by name for each call, as they were after it."""
-        return [_decoded(plain) for plain in self._observation["arguments"]]
+        return [_decoded(plain) for plain in self.observation["arguments"]]
 
     @functools.cached_property
     def watched(self) -> dict:
         """The watched objects by name, as they were when the script ended."""
-        return _decoded(self._observation["watched"])
+        return _decoded(self.observation["watched"])
 
 
 def _decoded(plain):
-    storages = Storages(plain["storages"])
+    storages = Storages(plain["storages"], MAX_COMPARED)
     return {name: decode_tree(tree, storages) for name, tree in plain["tree"].items()}
 
 
@@ -638,10 +719,12 @@ class Holds(Requirement):
 
 def _shown(requirement, observation) -> str:
     places = [place for facet in requirement.facets for place in facet.places(observation)]
-    return ", ".join(f"{label} = {text_of(tree, storages)}" for label, tree, storages in places)[:480]
+    return ", ".join(f"{name}{when} = {text_of(tree, storages)}" for name, when, tree, storages in places)[:480]
 
 
 class _Bound(Requirement):
+    coarse = True
+
     def __init__(self, words: str, facet: str, bound, weight: float = 1, hidden: str | None = None):
         super().__init__(words, (facet,), weight, hidden)
         if self.facets[0].part not in ("cost", "calls") or self.facets[0].name is None:
@@ -649,9 +732,8 @@ class _Bound(Requirement):
         self.bound = bound
 
     def difference(self, exercise, yours, expected):
-        difference = _raised_difference(yours, expected, frozenset())
-        if difference:
-            return difference
+        if yours["raised"] is not None or expected["raised"] is not None:
+            return _raised_difference(yours, expected, frozenset())
         facet, bound = self.facets[0], self.bound(expected["facts"]) if callable(self.bound) else self.bound
         counts = yours.get(facet.part)
         if not counts:
@@ -721,9 +803,8 @@ class Flat(_Bound):
         self.over = over
 
     def difference(self, exercise, yours, expected):
-        difference = _raised_difference(yours, expected, frozenset())
-        if difference:
-            return difference
+        if yours["raised"] is not None or expected["raised"] is not None:
+            return _raised_difference(yours, expected, frozenset())
         facet = self.facets[0]
         runs = (yours.get("cost_over") or {}).get(self.over)
         if not runs or None in runs:
@@ -731,8 +812,9 @@ class Flat(_Bound):
                 f"{_cost_name(facet)} could not be measured: it fails when it is watched", "nothing", "the same"
             )
         counts = [run[facet.name] for run in runs]
-        # A quarter more is room for what a loop keeps of its last step, not for a share of every step.
-        if counts[-1] <= 1.25 * counts[0] + 64:
+        # From twice to four times as many, because the first runs still fill what a loop keeps of its last steps; an
+        # eighth is room for noise, not for a share of every step.
+        if 8 * counts[2] <= 9 * counts[1]:
             return None
         shown = " → ".join(map(str, counts))
         return Difference(
@@ -798,7 +880,8 @@ class Prediction(Requirement):
     def alike_once(self, exercise, yours, other, expected):
         if yours["raised"] is not None or other["raised"] is not None:
             return _raised_alike(yours["raised"], other["raised"])
-        return yours["answers"][self.items] == other["answers"][self.items]
+        same_number = len(yours["answers"]) == len(other["answers"])
+        return same_number and yours["answers"][self.items] == other["answers"][self.items]
 
 
 class Budget:

@@ -1,12 +1,17 @@
 """The global state that a program may leave changed: set to what torch starts with, watched, and put back."""
 
-import contextlib
 import random
+import sys
 import warnings
 
 import numpy
 import torch
+import torch._tensor_str
+import torch.nn.modules.module as modules
+import torch.optim.optimizer as optimizers
+import torch.utils._device
 
+_autograd = torch._C._autograd
 _left_open = []
 
 
@@ -22,19 +27,28 @@ def _set_default_device(device: str):
     torch.set_default_device(None if device == "cpu" else device)
 
 
+def _set_autocast(enabled: bool):
+    torch.set_autocast_enabled("cpu", enabled)
+    torch.clear_autocast_cache()
+
+
 def _saved_tensor_hooks() -> bool:
-    return bool(torch._C._autograd._top_saved_tensors_default_hooks(False))
+    return bool(_autograd._top_saved_tensors_default_hooks(False))
 
 
-def _drop_saved_tensor_hooks(_):
+def _taken_hooks() -> list:
+    """The default saved-tensor hooks, the last first, which are no longer in force."""
+    taken = []
     while _saved_tensor_hooks():
-        torch._C._autograd._pop_saved_tensors_default_hooks()
+        taken.append(_autograd._top_saved_tensors_default_hooks(False))
+        _autograd._pop_saved_tensors_default_hooks()
+    return taken
 
 
-#: name -> (read, write, what torch starts with)
+#: name -> (read, write, what torch starts with). Inference mode first: writing it writes the grad mode too.
 MODES = {
-    "grad mode": (torch.is_grad_enabled, torch.set_grad_enabled, True),
     "inference mode": (torch.is_inference_mode_enabled, _set_inference_mode, False),
+    "grad mode": (torch.is_grad_enabled, torch.set_grad_enabled, True),
     "default dtype": (
         lambda: str(torch.get_default_dtype())[6:],
         lambda name: torch.set_default_dtype(getattr(torch, name)),
@@ -43,61 +57,174 @@ MODES = {
     "default device": (lambda: str(torch.get_default_device()), _set_default_device, "cpu"),
     "threads": (torch.get_num_threads, torch.set_num_threads, None),
     "anomaly detection": (torch.is_anomaly_enabled, torch.autograd.anomaly_mode.set_detect_anomaly, False),
-    "deterministic algorithms": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms, False),
-    "autocast": (
-        lambda: torch.is_autocast_enabled("cpu"),
-        lambda enabled: torch.set_autocast_enabled("cpu", enabled),
-        False,
+    "deterministic algorithms": (
+        lambda: ("off", "warn", "on")[torch.get_deterministic_debug_mode()],
+        lambda mode: torch.set_deterministic_debug_mode(("off", "warn", "on").index(mode)),
+        "off",
     ),
-    "saved-tensor hooks": (_saved_tensor_hooks, _drop_saved_tensor_hooks, None),
+    "autocast": (lambda: torch.is_autocast_enabled("cpu"), _set_autocast, False),
+    "saved-tensor hooks": (_saved_tensor_hooks, lambda _: _taken_hooks(), False),
 }
 
-#: name -> (read, write, seed, equal)
+#: name -> (save, restore, seed, a value that moves on whenever something was drawn)
 STREAMS = {
-    "torch random stream": (torch.get_rng_state, torch.set_rng_state, torch.manual_seed, torch.equal),
+    "torch random stream": (
+        torch.get_rng_state,
+        torch.set_rng_state,
+        # Not torch.manual_seed, which asks every kind of device as well: 20 times the time.
+        torch.random.default_generator.manual_seed,
+        lambda: torch.get_rng_state().numpy().tobytes(),
+    ),
     "numpy random stream": (
         numpy.random.get_state,
         numpy.random.set_state,
         numpy.random.seed,
-        lambda a, b: a[2:] == b[2:] and numpy.array_equal(a[1], b[1]),
+        lambda: numpy.random.bytes(16),
     ),
-    "python random stream": (random.getstate, random.setstate, random.seed, lambda a, b: a == b),
+    "python random stream": (random.getstate, random.setstate, random.seed, lambda: random.getrandbits(128)),
 }
 
+_GLOBAL_HOOKS = [
+    value
+    for module in (modules, optimizers)
+    for name, value in vars(module).items()
+    if name.startswith("_global_") and isinstance(value, dict)
+]
 
-@contextlib.contextmanager
-def preserved(seed: int):
-    """A dict that holds, after the block, what the block left changed: `{name: [before, after]}`.
 
-    Inside, torch is as it starts (recording on, float32, CPU) and every random stream begins at `seed`, whatever the
-    process had set before; afterwards everything is as it was.
+class _Stack:
+    """A stack of Python modes that intercept every call of torch."""
+
+    def __init__(self, name: str, *which):
+        self._length, self._pop, self._push = (
+            getattr(torch._C, pattern.format(name))
+            for pattern in ("_len_torch_{}_stack", "_pop_torch_{}_stack", "_push_on_torch_{}_stack")
+        )
+        self._which = which
+
+    def taken(self) -> list:
+        """The modes on the stack, the last first, which are no longer in force."""
+        return [self._pop(*self._which) for _ in range(self._length())]
+
+    def put(self, modes: list):
+        """Puts back what was taken."""
+        for mode in reversed(modes):
+            self._push(mode)
+
+
+_STACKS = [_Stack("function"), _Stack("dispatch", None)]
+
+
+def _taken_device_contexts() -> tuple:
+    """What makes the default device, which is no longer in force; the mode itself is on the function stack."""
+    contexts = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None), torch.utils._device.CURRENT_DEVICE
+    _put_device_contexts(None, None)
+    return contexts
+
+
+def _put_device_contexts(default, current):
+    torch._GLOBAL_DEVICE_CONTEXT.device_context = default
+    torch.utils._device.CURRENT_DEVICE = current
+
+
+class preserved(dict):
+    """A block in which torch is as it starts, whatever the process had set before, and which changes nothing outside.
+
+    Inside, recording is on, the dtype is float32, the device the CPU, no hook or mode is in force, warnings are silent
+    and every random stream begins at `seed`. After `settle`, and at the latest after the block, this dict holds what
+    the block left changed, `{name: [before, after]}`, and the block's state is clean again.
     """
-    before = {name: read() for name, (read, _, _) in MODES.items()}
-    streams = {name: read() for name, (read, _, _, _) in STREAMS.items()}
-    changes = {}
-    start = {name: before[name] if clean is None else clean for name, (_, _, clean) in MODES.items()}
-    try:
-        for name, (_, write, _) in MODES.items():
-            if before[name] != start[name]:
-                write(start[name])
-        for _, _, set_seed, _ in STREAMS.values():
-            set_seed(seed)
-        seeded = {name: read() for name, (read, _, _, _) in STREAMS.items()}
-        with warnings.catch_warnings():
-            try:
-                yield changes
-            finally:
-                for name, (read, write, _) in MODES.items():
-                    after = read()
-                    if after != start[name]:
-                        changes[name] = [start[name], after]
-                        write(start[name])
-                for name, (read, _, _, equal) in STREAMS.items():
-                    if not equal(seeded[name], read()):
-                        changes[name] = ["untouched", "advanced"]
-    finally:
-        for name, (_, write, _) in MODES.items():
-            if before[name] != start[name]:
-                write(before[name])
-        for name, (_, write, _, _) in STREAMS.items():
-            write(streams[name])
+
+    _open = 0
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self._seed, self._settled = seed, False
+
+    def __enter__(self):
+        self._before = {name: read() for name, (read, _, _) in MODES.items()}
+        self._start = {name: self._before[name] if clean is None else clean for name, (_, _, clean) in MODES.items()}
+        self._guard = torch.inference_mode(False) if self._before["inference mode"] else None
+        if self._guard is not None:
+            self._guard.__enter__()
+        self._hooks = _taken_hooks()
+        self._hooks_refused = _autograd._saved_tensors_hooks_get_disabled_error_message()
+        _autograd._saved_tensors_hooks_enable()
+        self._stacks = [stack.taken() for stack in _STACKS]
+        self._devices = _taken_device_contexts()
+        for name, (read, write, _) in MODES.items():
+            if read() != self._start[name]:
+                write(self._start[name])
+        self._global_hooks = [dict(hooks) for hooks in _GLOBAL_HOOKS]
+        self._clear_global_hooks()
+        self._tracing = sys.gettrace(), sys.getprofile(), sys.getrecursionlimit()
+        self._printing = dict(vars(torch._tensor_str.PRINT_OPTS))
+        # Inside another block the streams are that block's to save: reading them takes most of the time.
+        self._streams = {name: save() for name, (save, _, _, _) in STREAMS.items()} if preserved._open == 0 else {}
+        self._probes = {}
+        for name, (_, _, seed, probe) in STREAMS.items():
+            seed(self._seed)
+            self._probes[name] = probe()
+            seed(self._seed)
+        self._warnings = warnings.catch_warnings()
+        self._warnings.__enter__()
+        warnings.simplefilter("ignore")
+        preserved._open += 1
+        return self
+
+    def settle(self):
+        """Writes down what has been left changed since the block began, and cleans it."""
+        self._settled = True
+        after = {name: read() for name, (read, _, _) in MODES.items()}
+        for stack in _STACKS:
+            stack.taken()
+        _taken_device_contexts()
+        _autograd._saved_tensors_hooks_enable()
+        for name, (read, write, _) in MODES.items():
+            if after[name] != self._start[name]:
+                self[name] = [self._start[name], after[name]]
+                if read() != self._start[name]:
+                    write(self._start[name])
+        self._clear_global_hooks()
+        for name, (_, _, _, probe) in STREAMS.items():
+            if probe() != self._probes[name]:
+                self[name] = ["untouched", "advanced"]
+
+    def __exit__(self, *error):
+        try:
+            if not self._settled:
+                self.settle()
+        finally:
+            self._put_back()
+
+    def _put_back(self):
+        preserved._open -= 1
+        self._warnings.__exit__(None, None, None)
+        for name, state in self._streams.items():
+            STREAMS[name][1](state)
+        trace, profile, limit = self._tracing
+        if sys.gettrace() is not trace:
+            sys.settrace(trace)
+        if sys.getprofile() is not profile:
+            sys.setprofile(profile)
+        sys.setrecursionlimit(limit)
+        vars(torch._tensor_str.PRINT_OPTS).update(self._printing)
+        for hooks, before in zip(_GLOBAL_HOOKS, self._global_hooks):
+            hooks.clear()
+            hooks.update(before)
+        if self._guard is not None:
+            self._guard.__exit__(None, None, None)
+        _put_device_contexts(*self._devices)
+        for stack, modes in zip(_STACKS, self._stacks):
+            stack.put(modes)
+        for name, (read, write, _) in MODES.items():
+            if read() != self._before[name] and name != "saved-tensor hooks":
+                write(self._before[name])
+        for hooks in reversed(self._hooks):
+            _autograd._push_saved_tensors_default_hooks(*hooks)
+        if self._hooks_refused is not None:
+            _autograd._saved_tensors_hooks_disable(self._hooks_refused)
+
+    def _clear_global_hooks(self):
+        for hooks in _GLOBAL_HOOKS:
+            hooks.clear()

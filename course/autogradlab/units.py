@@ -44,7 +44,7 @@ def current() -> Unit:
 
 @contextlib.contextmanager
 def at(name: str, directory):
-    """Has `unit(name)` use this folder, for tools that run a lesson from somewhere else; restores the open unit after."""
+    """Has `unit(name)` use this folder, for tools that run a lesson elsewhere; restores the open unit after."""
     global _current
     previous, previous_place = _current, _places.get(name)
     _places[name] = pathlib.Path(directory)

@@ -58,9 +58,12 @@ class Told:
         )
 
     def judged(self, verdict, shown: dict | None, times: int) -> CheckResult:
-        """The verdict on observations; `shown` is the failing case observed with its calls, `times` how often it was told."""
+        """The verdict on observations.
+
+        `shown` is the failing case observed with its calls, `times` how often this behaviour was told in a row.
+        """
         rows = list(zip(self.exercise.requirements, verdict.met))
-        paragraphs, case, raised = [], None, None
+        facts, said, case, raised = [], [], None, None
         if verdict.case is not None:
             case = {
                 "index": verdict.case,
@@ -70,8 +73,7 @@ class Told:
                 "difference": verdict.difference.words,
             }
             raised = shown["raised"]
-            paragraphs += self._case(case, raised)
-            paragraphs += self._diagnosis(verdict, times)
+            facts, said = self._case(case, raised), self._diagnosis(verdict, times)
         named = [
             {"id": candidate.id, "name": candidate.name, "message": candidate.message, "explains": numbers}
             for candidate, numbers in verdict.diagnosis
@@ -81,7 +83,7 @@ class Told:
             "type": raised["types"][0]
         }
         link = self._link(verdict) if times >= 3 else None
-        return self._result(verdict.status, verdict.score * self.points, rows, paragraphs, link, **more)
+        return self._result(verdict.status, verdict.score * self.points, rows, facts, said, link, **more)
 
     def _case(self, case, raised):
         """The smallest failing case: what was called, what came, what was expected."""
@@ -124,13 +126,14 @@ class Told:
         folder = "" if unit == self.unit else f"../{unit}/"
         return f"{folder}{unit}.ipynb#{anchor}", anchor.replace("-", " ")
 
-    def _result(self, status, score, rows, paragraphs, link=None, **more) -> CheckResult:
+    def _result(self, status, score, rows, facts, said=(), link=None, **more) -> CheckResult:
         score = round(score, 6)
         name = self.exercise.name
         head = f"{name}: {STATUS_WORDS[status]}, {score:g} of {self.points:g} point{'s' * (self.points != 1)}."
         lines = [head, *(f"  {'met   ' if met else 'missed'}  {requirement.words}" for requirement, met in rows)]
         seen_at = [f"Shown in “{link[1]}”."] if link else []
-        text = "\n\n".join(["\n".join(lines), *paragraphs, *seen_at])
+        observed = "\n\n".join(["\n".join(lines), *facts])
+        text = "\n\n".join([observed, *said, *seen_at])
         record = {
             "version": 1,
             "unit": self.unit,
@@ -148,10 +151,11 @@ class Told:
             "unexplained": [],
             "case": None,
             "raised": None,
-            "behaviour": hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", text).encode()).hexdigest()[:16],
+            # Of what was observed, not of what is said about it: that depends on how often it was said.
+            "behaviour": hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", observed).encode()).hexdigest()[:16],
             "text": text,
         } | more
-        return CheckResult(score, record, _page(head, rows, paragraphs, link, text))
+        return CheckResult(score, record, _page(head, rows, [*facts, *said], link, text))
 
 
 def _page(head, rows, paragraphs, link, text) -> str:
@@ -175,6 +179,7 @@ def _page(head, rows, paragraphs, link, text) -> str:
     if link:
         parts.append(f"<p>Shown in <a href='{html.escape(link[0])}'>{html.escape(link[1])}</a>.</p>")
     parts.append(
-        f"<details><summary>As text</summary><pre style='white-space:pre-wrap'>{html.escape(text)}</pre></details></div>"
+        "<details><summary>As text</summary>"
+        f"<pre style='white-space:pre-wrap'>{html.escape(text)}</pre></details></div>"
     )
     return "".join(parts)
