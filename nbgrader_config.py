@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from autograder.execution import AUTOGRADE_PREPROCESSORS, SANITIZE_PREPROCESSORS
+
 root = Path(__file__).resolve().parent
 c = get_config()  # noqa: F821 -- traitlets puts it here
 
@@ -21,6 +23,9 @@ c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedb
 # Files come in and go out by hand; without a folder that it may write to, formgrader warns on every page.
 c.Exchange.root = str(root / "grading" / "exchange")
 
+# The formgrader's button runs what `run.py grade` runs.
+c.Autograde.sanitize_preprocessors = SANITIZE_PREPROCESSORS
+c.Autograde.autograde_preprocessors = AUTOGRADE_PREPROCESSORS
 # A test cell that a learner deleted is graded, not forgotten.
 c.OverwriteCells.add_missing_cells = True
 # A graded kernel has nothing left to save.

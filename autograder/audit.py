@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -67,10 +67,16 @@ def audit_unit(unit: str, course: Path = COURSE, into: Path = ROOT, processes: i
 
 def audited(units, course: Path = COURSE, into: Path = ROOT, processes: int | None = None) -> dict:
     """The audit of several units as plain data, as `audit_unit` gives it."""
-    jobs = [job for unit in units for job in _jobs(unit, course, into)]
+    with redirect_stdout(sys.stderr):
+        jobs = [job for unit in units for job in _jobs(unit, course, into)]
     proofs: dict[tuple[str, str | None], list[Proof]] = {(unit, name): [] for unit, name, _ in jobs}
-    with _workers(processes) as run:
-        for (unit, name), proof in track(run(jobs), "audit", len(jobs), console=Console(stderr=True), transient=True):
+    progress = Console(stderr=True)
+    quiet = not progress.is_terminal
+    # Standard output is for the findings; what a lesson's set-up prints is not among them.
+    with redirect_stdout(sys.stderr), _workers(processes) as run:
+        for (unit, name), proof in track(
+            run(jobs), "audit", len(jobs), console=progress, transient=True, disable=quiet
+        ):
             proofs[unit, name].append(proof)
     exercises = {place: _merged(made) for place, made in proofs.items() if place[1] is not None}
     others = [_merged(made) for place, made in proofs.items() if place[1] is None]
@@ -121,7 +127,7 @@ def _workers(processes: int | None) -> Iterator[Callable]:
         yield lambda jobs: (((unit, name), work()) for unit, name, work in jobs)
         return
     # Never forked: a process in which a backward ran cannot run one again after a fork.
-    with ProcessPoolExecutor(count, get_context("spawn"), _one_thread) as pool:
+    with ProcessPoolExecutor(count, get_context("spawn"), _start_worker) as pool:
 
         def run(jobs):
             places = {pool.submit(work): (unit, name) for unit, name, work in jobs}
@@ -131,8 +137,9 @@ def _workers(processes: int | None) -> Iterator[Callable]:
         yield run
 
 
-def _one_thread() -> None:
+def _start_worker() -> None:
     torch.set_num_threads(1)
+    sys.stdout = sys.stderr
 
 
 # --- sums ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from autograder import gradebook
-from autograder.execution import AUTOGRADE_PREPROCESSORS, SANITIZE_PREPROCESSORS
 from autograder.folders import Folders, GradingError
 from autograder.intake import unreadable
 from autograder.nbgrader_context import nbgrader_context
@@ -142,11 +141,8 @@ def _start_worker(root: Path) -> None:
     global _api
     os.chdir(root)
     os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    config = Folders(root).config
-    config.Autograde.sanitize_preprocessors = SANITIZE_PREPROCESSORS
-    config.Autograde.autograde_preprocessors = AUTOGRADE_PREPROCESSORS
     with nbgrader_context():
-        _api = NbGraderAPI(config=config)
+        _api = NbGraderAPI(config=Folders(root).config)
 
 
 def _grade_one(submission: Waiting) -> Graded:

@@ -11,7 +11,8 @@ import nbformat
 import pytest
 from autogradlab import units as notebook_units
 from autogradlab.checking import check
-from autogradlab.encoding import pack, unpack
+from autogradlab.recorded import contents as recording
+from autogradlab.recorded import write
 
 from autograder import lessons
 from autograder.build import build, current, notebook
@@ -154,11 +155,9 @@ def test_a_leak_into_the_release_is_named(into, name, old, new, words):
 
 def test_a_recording_that_quotes_an_attempt_is_named(into):
     file = into / "release" / TINY / "recorded.bin"
-    data = unpack(file.read_bytes())
-    record = unpack(data["exercises"]["slope"])
-    record["candidates"][0]["name"] = "loss.backward(inputs = [w])"
-    data["exercises"]["slope"] = pack(record)
-    file.write_bytes(pack(data))
+    exercises = recording(file.read_bytes())["exercises"]
+    exercises["slope"]["candidates"][0]["name"] = "loss.backward(inputs = [w])"
+    file.write_bytes(write(TINY, exercises))
     assert any("of the attempts" in problem.message for problem in current(into=into, course=FIXTURES))
 
 
@@ -195,6 +194,14 @@ def test_a_stale_built_file_is_named_with_the_line_that_differs(into):
     assert problem.file == file
     assert "A small unit" in file.read_text().split("\n")[problem.line - 1]
     assert "Run `build`" in problem.way_out
+
+
+@pytest.mark.parametrize("name", [f"{TINY}.ipynb", "recorded.bin"])
+@pytest.mark.parametrize("data", [b"", b"{", b'{"cells": 3}'])
+def test_a_built_file_that_cannot_be_read_is_stale(into, name, data):
+    file = into / "release" / TINY / name
+    file.write_bytes(data)
+    assert [problem.file for problem in current(into=into, course=FIXTURES)] == [file]
 
 
 def test_a_changed_lesson_makes_the_built_files_stale(into, course):
@@ -293,12 +300,9 @@ def test_a_build_says_which_files_changed(into, course, capsys):
 
 def nudged(data, by):
     """The recording with the last returned slope of the first exercise changed by a factor."""
-    data = unpack(data)
-    record = unpack(data["exercises"]["slope"])
-    tree = record["reference"][-1]["returned"]["tree"]
-    tree["slope"] *= by
-    data["exercises"]["slope"] = pack(record)
-    return pack(data)
+    exercises = recording(data)["exercises"]
+    exercises["slope"]["reference"][-1]["returned"]["tree"]["slope"] *= by
+    return write(TINY, exercises)
 
 
 def test_a_recording_that_differs_in_the_last_bits_is_kept(into):
@@ -320,9 +324,15 @@ def test_a_recording_that_differs_in_more_is_replaced(into, once):
     assert contents(into) == contents(once)
 
 
+@pytest.mark.parametrize("data", [b"", b"something else", b"AGL1" + bytes(40)])
+def test_a_recording_that_cannot_be_read_is_replaced(into, once, data):
+    (into / "source" / TINY / "recorded.bin").write_bytes(data)
+    build(into=into, course=FIXTURES)
+    assert contents(into) == contents(once)
+
+
 def test_recordings_are_compared_in_every_part(once):
-    data = unpack((once / "source" / TINY / "recorded.bin").read_bytes())
-    record = unpack(data["exercises"]["slope"])
+    record = recording((once / "source" / TINY / "recorded.bin").read_bytes())["exercises"]["slope"]
     assert alike(record, copy.deepcopy(record))
     changes = [
         lambda other: other.update(points=3),

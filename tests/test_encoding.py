@@ -63,7 +63,7 @@ def same(a, b) -> bool:
     if isinstance(a, float):
         return (a != a and b != b) or (a == b and math.copysign(1, a) == math.copysign(1, b))
     if isinstance(a, numpy.generic):
-        return a.tobytes() == b.tobytes()
+        return a.tobytes() == b.tobytes() or bool(a != a and b != b)
     if isinstance(a, complex):
         return same(a.real, b.real) and same(a.imag, b.imag)
     if isinstance(a, dict):

@@ -152,7 +152,7 @@ def test_what_cannot_be_read_is_refused_with_file_line_and_way_out(course, file,
 def test_bytes_that_are_not_utf8_are_named_with_their_line(course):
     path = course / "units" / TINY / "lesson.py"
     path.write_bytes(path.read_bytes().replace(b"# A tensor that", b"# A t\xe9nsor that"))
-    with pytest.raises(ContentError, match=r"lesson\.py:16: not UTF-8"):
+    with pytest.raises(ContentError, match=r"lesson\.py:15: not UTF-8"):
         lessons.read(TINY, course)
 
 

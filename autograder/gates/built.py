@@ -1,10 +1,14 @@
 """Gates on built folders: no solution, nothing of attempts.py, no text twin and no output in what learners get."""
 
 import ast
+import contextlib
 import re
+import zlib
 
 import nbformat
-from autogradlab.encoding import MAGIC, unpack
+from autogradlab.encoding import EncodingError
+from autogradlab.recorded import FILE as RECORDED
+from autogradlab.recorded import contents
 
 from autograder.gates.attempts import read_catalogue
 from autograder.gates.cells import RESERVED
@@ -26,13 +30,13 @@ def built(lesson, source, release):
 def _twins(lesson, folder):
     for file in unit_files(folder):
         name = file.relative_to(folder).as_posix()
-        if name not in (f"{lesson.unit}.ipynb", "recorded.bin") and not travels(file):
+        if name not in (f"{lesson.unit}.ipynb", RECORDED) and not travels(file):
             yield Problem(file, 1, "does not belong here: nbgrader copies it to learners", "Delete it, or run `build`")
 
 
 def _outputs(folder):
     for file in folder.glob("*.ipynb"):
-        for cell in nbformat.read(file, as_version=4).cells:
+        for cell in _cells(file):
             if cell.get("outputs") or cell.get("execution_count") is not None or cell.get("attachments"):
                 yield Problem(
                     file, _line(file, cell.id), f"cell {cell.id} holds output", "Run `build`; edit lesson.py only"
@@ -99,20 +103,27 @@ def _bare(text):
 
 
 def _text(file):
-    """The text in a file: sources of a notebook, the strings in packed data, else the bytes as they are."""
+    """The text in a file: sources of a notebook, the strings in a recording, else the bytes as they are."""
     data = file.read_bytes()
-    if file.suffix == ".ipynb":
-        return "\n".join(cell.source for cell in nbformat.reads(data.decode(), as_version=4).cells)
-    if data.startswith(MAGIC):
-        return "\n".join(_strings(unpack(data)))
+    if file.suffix == ".ipynb" and (cells := _cells(file)):
+        return "\n".join(cell.source for cell in cells)
+    if file.name == RECORDED:
+        with contextlib.suppress(EncodingError, zlib.error):  # then `current` calls it stale
+            return "\n".join(_strings(contents(data)))
     return data.decode("latin-1")
+
+
+def _cells(file):
+    """The cells of a notebook; none where it cannot be read, which `current` calls stale."""
+    try:
+        return nbformat.read(file, as_version=4).cells
+    except Exception:  # nbformat raises whatever its converters stumble over
+        return []
 
 
 def _strings(value):
     if isinstance(value, str):
         yield value
-    elif isinstance(value, bytes) and value.startswith(MAGIC):
-        yield from _strings(unpack(value))
     elif isinstance(value, list):
         for item in value:
             yield from _strings(item)

@@ -4,6 +4,7 @@ The file holds observations, never a program: near grading compares with them, w
 """
 
 import pathlib
+import zlib
 
 from autogradlab.diagnosis import Candidate
 from autogradlab.encoding import pack, unpack
@@ -28,7 +29,7 @@ class Recorded:
     def exercise(self, name: str) -> "RecordedExercise":
         """What is recorded of one exercise."""
         if name not in self._read:
-            self._read[name] = RecordedExercise(unpack(self._frames[name]))
+            self._read[name] = RecordedExercise(unpack(zlib.decompress(self._frames[name])))
         return self._read[name]
 
     @property
@@ -134,4 +135,11 @@ def prediction(exercise, variant: int, answers: list) -> dict:
 
 def write(unit: str, exercises: dict) -> bytes:
     """The file's bytes, from the plain record of each exercise by name."""
-    return pack({"unit": unit, "version": 1, "exercises": {name: pack(data) for name, data in exercises.items()}})
+    frames = {name: zlib.compress(pack(data), level=9) for name, data in exercises.items()}
+    return pack({"unit": unit, "version": 1, "exercises": frames})
+
+
+def contents(data: bytes) -> dict:
+    """The whole file as plain data, for tools that compare two of them."""
+    plain = unpack(data)
+    return plain | {"exercises": {name: unpack(zlib.decompress(frame)) for name, frame in plain["exercises"].items()}}

@@ -204,8 +204,10 @@ class _Comparison:
             return None if mine is theirs else self.show(label, mine, theirs)
         kinds = [_canonical(tree) for tree in (mine, theirs)]
         if kinds[0] != kinds[1]:
-            yours, expected = kind_of(mine), kind_of(theirs)
-            return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
+            shown = text_of(mine, self.left), text_of(theirs, self.right)
+            # Where None is right, the value tells more than its kind: a zero is not None.
+            yours = shown[0] if theirs is None else kind_of(mine)
+            return self.differ(label, f"is {yours}, expected {kind_of(theirs)}", *shown)
         if "identity" in self.aspects and type(mine) is dict and mine.get("identity") != theirs.get("identity"):
             yours, expected = (
                 f"the same object as {tree['identity']}" if tree.get("identity") else "a new object"
@@ -279,7 +281,8 @@ class _Comparison:
             return None
         difference = self.compare(f"{label}.state", mine["state"], theirs["state"])
         if difference is None and len(mine["groups"]) != len(theirs["groups"]):
-            yours, expected = (f"{len(tree['groups'])} parameter groups" for tree in (mine, theirs))
+            counts = [len(tree["groups"]) for tree in (mine, theirs)]
+            yours, expected = (f"{count} parameter group{'s' * (count != 1)}" for count in counts)
             difference = self.differ(label, f"has {yours}, expected {expected}", yours, expected)
         for position, (own, other) in enumerate(zip(mine["groups"], theirs["groups"])):
             # PyTorch adds options from one version to the next: what one side does not know is no difference.
@@ -298,7 +301,10 @@ class _Comparison:
         if not self.values or all(self.raises & set(tree["types"]) for tree in (mine, theirs)):
             return None
         alike = _raised_alike(mine, theirs) if self.naming else mine["types"][0] == theirs["types"][0]
-        return None if alike else self.show(label, mine, theirs)
+        if alike:
+            return None
+        shown = text_of(mine, self.left), text_of(theirs, self.right)
+        return self.differ(label, f"is {kind_of(mine)}, expected {kind_of(theirs)}", *shown)
 
     def _object(self, label, mine, theirs):
         return self.show(label, mine, theirs) if self.types and mine["type"] != theirs["type"] else None
@@ -326,7 +332,9 @@ class _Comparison:
             return self._items(label, mine["items"], theirs["items"])
         if mine["dtype"][1] not in "fc":
             return self.show(label, mine, theirs)
-        return self._close(label, *map(_array_as_tensor, (mine, theirs)))
+        difference = self._close(label, *map(_array_as_tensor, (mine, theirs)))
+        shown = {"yours": text_of(mine, self.left), "expected": text_of(theirs, self.right)}
+        return difference and dataclasses.replace(difference, **shown)
 
     def _leaf(self, label, mine, theirs):
         return self.show(label, mine, theirs) if self.values and mine != theirs else None
@@ -375,7 +383,9 @@ class _Comparison:
         if mine.dim() == 0:
             return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
         count, index = int(wrong.sum()), ", ".join(map(str, place))
-        words = f"{count} of {mine.numel()} values differ" if mine.numel() != 1 else "its value differs"
+        if mine.numel() == 1:
+            return self.differ(f"{label}[{index}]", f"is {yours}, expected {expected}", yours, expected)
+        words = f"{count} of {mine.numel()} values differ"
         texts = [_tensor_text(tensor) for tensor in (mine, theirs)]
         if texts[0] == texts[1]:
             texts = [f"{number} at [{index}]" for number in (yours, expected)]
@@ -400,7 +410,7 @@ def _aspect_text(aspect, value) -> str:
     if aspect == "memory":
         return ", ".join(value) or "nothing"
     if aspect == "version":
-        return "without count" if value is None else f"{value} time{'s' * (value != 1)}"
+        return "an unknown number of times" if value is None else f"{value} time{'s' * (value != 1)}"
     return str(value)
 
 
@@ -525,7 +535,7 @@ def _raised_alike(mine, theirs) -> bool:
 
 
 def _skeleton(message: str) -> str:
-    return re.sub(r"\d+(\.\d+)?|0x[0-9a-f]+", "#", message)
+    return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "#", message)
 
 
 def compare(exercise, facets, yours, expected, raises=frozenset(), naming=False) -> Difference | None:
@@ -561,17 +571,15 @@ def _plain_difference(part, label, mine, theirs) -> Difference | None:
         return None
     if part == "mode":
         name = next(name for name in [*mine, *theirs] if mine.get(name) != theirs.get(name))
-        shown = [
-            f"{name} {change[name][0]} became {change[name][1]}" if name in change else f"{name} unchanged"
-            for change in (mine, theirs)
-        ]
-        return Difference(f"after the call: {shown[0]}, expected {shown[1]}", *shown)
+        before = (mine.get(name) or theirs.get(name))[0]
+        shown = [str(change[name][1] if name in change else before) for change in (mine, theirs)]
+        return Difference(f"after the call {name} is {shown[0]}, expected {shown[1]}", *shown)
     if part == "kept":
         shown = ["still alive" if value else "freed" for value in (mine, theirs)]
         return Difference(f"{label} is {shown[0]} after the result was dropped, expected {shown[1]}", *shown)
     if part == "calls":
-        shown = [f"{value} call{'s' * (value != 1)}" for value in (mine, theirs)]
-        return Difference(f"{label}: {shown[0]}, expected {shown[1]}", *shown)
+        shown = [f"{value} time{'s' * (value != 1)}" for value in (mine, theirs)]
+        return Difference(f"{label} was called {shown[0]}, expected {shown[1]}", *shown)
     return Difference(
         f"it printed {str(mine)[:200]!r}, expected {str(theirs)[:200]!r}", str(mine)[:200], str(theirs)[:200]
     )
@@ -600,26 +608,24 @@ class Same(Requirement):
             return compare(exercise, self.facets, yours, expected, self.raises)
         if yours["raised"] is not None:
             return None
-        if isinstance(reference := self._viewed(expected, expected["facts"]), _Unreadable):
-            raise ValueError(f"requirement {self.words!r}: its view fails on what the reference does: {reference}")
-        return self._viewed_difference(exercise, yours, expected, expected["facts"])
+        theirs = self._viewed(expected, expected["facts"])
+        if isinstance(theirs, _Unreadable):
+            raise ValueError(f"requirement {self.words!r}: its view fails on what the reference does: {theirs}")
+        mine = self._viewed(yours, expected["facts"])
+        if _plain_close(mine, theirs, exercise.tolerance[expected["dtype"]]):
+            return None
+        facet, shown = self.facets[0], (_view_text(mine), _view_text(theirs))
+        if isinstance(mine, _Unreadable):
+            value = ", ".join(text_of(tree, storages) for _, _, tree, storages in facet.places(yours))
+            words = f"{facet.name or facet.part} does not have the form that was asked for ({mine})"
+            return Difference(words, value[:480], shown[1])
+        return Difference(f"{facet.name or facet.part} comes to {shown[0]}, expected {shown[1]}", *shown)
 
     def alike_once(self, exercise, yours, other, expected):
         if self.view is None or yours["raised"] is not None or other["raised"] is not None:
             return super().alike_once(exercise, yours, other, expected)
-        return self._viewed_difference(exercise, yours, other, expected["facts"]) is None
-
-    def _viewed_difference(self, exercise, yours, expected, facts):
-        mine, theirs = self._viewed(yours, facts), self._viewed(expected, facts)
-        if _plain_close(mine, theirs, exercise.tolerance[expected["dtype"]]):
-            return None
-        label = f"{self.facets[0].name or self.facets[0].part}"
-        shown = _view_text(mine), _view_text(theirs)
-        if isinstance(mine, _Unreadable):
-            places = self.facets[0].places(yours)
-            value = ", ".join(text_of(tree, storages) for _, _, tree, storages in places)
-            return Difference(f"{label} cannot be read as asked: {mine}", value[:480], shown[1])
-        return Difference(f"{label} comes to {shown[0]}, expected {shown[1]}", *shown)
+        values = (self._viewed(observation, expected["facts"]) for observation in (yours, other))
+        return _plain_close(*values, exercise.tolerance[expected["dtype"]])
 
     def _viewed(self, observation, facts):
         places = self.facets[0].places(observation)
@@ -641,7 +647,7 @@ def _view_text(value) -> str:
 
 def plain_view(value):
     """A view's value with tensors as nested lists, so that it can be compared and shown."""
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, (torch.Tensor, numpy.ndarray, numpy.generic)):
         return value.tolist()
     if isinstance(value, (list, tuple)):
         return [plain_view(item) for item in value]
@@ -711,10 +717,9 @@ class Holds(Requirement):
             if self.predicate(Seen(yours), expected["facts"]):
                 return None
         except Exception as error:  # a learner's value of a shape that the predicate does not know
-            return Difference(
-                f"it could not be judged: {type(error).__name__}: {error}", _shown(self, yours), _shown(self, expected)
-            )
-        return Difference(f"not met: {self.words}", _shown(self, yours), _shown(self, expected))
+            words = f"it does not have the form that was asked for ({type(error).__name__}: {error})"
+            return Difference(words, _shown(self, yours), f"for example {_shown(self, expected)}")
+        return Difference(f"not met: {self.words}", _shown(self, yours), f"for example {_shown(self, expected)}")
 
 
 def _shown(requirement, observation) -> str:
