@@ -195,18 +195,15 @@ def _show(found: dict) -> None:
     table.add_column("exercise", overflow="fold")
     for heading in ("wrong, named", "misnamed", "right", "rewrites", "mutants", "equivalent"):
         table.add_column(heading, justify="right")
-    for name, one in [*found["exercises"].items(), ("total", found["total"])]:
-        if name == "total":
+    unit = None
+    for place, one in found["exercises"].items():
+        if place.split("/")[0] != unit:
+            unit = place.split("/")[0]
             table.add_section()
-        refused = one["killed"] + one["equivalent"]
-        pairs = [
-            ("diagnosed", "misconceptions"),
-            ("alternatives_passed", "alternatives"),
-            ("rewrites_passed", "rewrites"),
-        ]
-        named, right, rewritten = (f"{one[done]}/{one[of]}" for done, of in pairs)
-        mutants = f"{refused}/{one['mutants']}"
-        table.add_row(name, named, str(one["misnamed"]), right, rewritten, mutants, str(one["equivalent"]))
+            table.add_row(unit, style="bold")
+        table.add_row(*_row(place.split("/")[1], one))
+    table.add_section()
+    table.add_row(*_row("total", found["total"]), style="bold")
     console.print(table)
     total = found["total"]
     console.print(f"{total['seeds']} seeds and more, on {', '.join(total['devices'])}.")
@@ -219,3 +216,16 @@ def _show(found: dict) -> None:
         console.print(problem, style="red", markup=False, highlight=False)
     count = len(total["problems"])
     console.print(f"{count} {'problem' if count == 1 else 'problems'}." if count else "Nothing falls short.")
+
+
+def _row(name: str, one: dict) -> tuple[str, ...]:
+    refused = one["killed"] + one["equivalent"]
+    return (
+        name,
+        f"{one['diagnosed']}/{one['misconceptions']}",
+        str(one["misnamed"]),
+        f"{one['alternatives_passed']}/{one['alternatives']}",
+        f"{one['rewrites_passed']}/{one['rewrites']}",
+        f"{refused}/{one['mutants']}",
+        str(one["equivalent"]),
+    )

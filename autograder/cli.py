@@ -43,7 +43,7 @@ def audit(
 
 @app.command()
 def new(
-    what: Annotated[str, typer.Argument(metavar="UNIT[/EXERCISE]")],
+    what: Annotated[str, typer.Argument(metavar="UNIT/EXERCISE", help="The unit, or the unit and the exercise.")],
     from_mutants: Annotated[bool, typer.Option("--from-mutants", help="Propose wrong programs instead.")] = False,
 ) -> None:
     """Write the template of a unit or an exercise, or propose wrong programs for an exercise that has its solution."""

@@ -170,23 +170,26 @@ def _named(unit: Unit, wrong: list[Attempt], situation: Situation, reference: "E
     candidates = [candidate(unit, attempt, seen[attempt.line]) for attempt in wrong if attempt.same_as is None]
     problems, misnamed = {}, {}
     for attempt in wrong:
-        verdict = trial.judge(seen[attempt.line], expected, candidates)
-        if verdict.status == "right":
+        others = [one for one in candidates if one.key != attempt.key]
+        verdict = alone = trial.judge(seen[attempt.line], expected, others)
+        if alone.status == "right":
             # What is hidden shows in fresh cases, and in some of those only.
             hidden = situation.seed == 0 and trial.has_hidden
             rest = situation.seed > 0 and reference.is_missed(attempt.program, trial.whole(situation))
             if not hidden and not rest:
                 problems[attempt.line] = _passing(unit, attempt, situation)
             continue
+        if attempt.same_as is None:
+            if not alone.diagnosis:
+                continue  # unlike all others, so that with itself among them it is the only name
+            verdict = trial.judge(seen[attempt.line], expected, candidates)
         problem = _unnamed(unit, attempt, verdict, situation)
+        names = {one.id for one, _ in alone.diagnosis} - {attempt.id}
         if problem:
             problems[attempt.line] = problem
-        elif attempt.same_as is None:
-            others = [one for one in candidates if one.key != attempt.key]
-            names = {one.id for one, _ in trial.judge(seen[attempt.line], expected, others).diagnosis} - {attempt.id}
-            if names:
-                said = f"without {attempt.key}, its program is named {', '.join(sorted(names))} ({situation})"
-                misnamed[attempt.key] = f"{attempt.exercise}: {said}"
+        elif attempt.same_as is None and names:
+            said = f"without {attempt.key}, its program is named {', '.join(sorted(names))} ({situation})"
+            misnamed[attempt.key] = f"{attempt.exercise}: {said}"
     if situation.seed > 0 and not whole and (misnamed or problems):
         # One case of each kind did not settle it; all cases of the seed do.
         return _named(unit, wrong, trial.whole(situation), reference, whole=True)

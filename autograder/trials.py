@@ -118,11 +118,13 @@ class _WhereCosted(Requirement):
     """A requirement about costs that holds, and sees no difference, where no costs were looked at."""
 
     def __init__(self, inner: Requirement) -> None:
-        self.inner = inner
-        self.words, self.weight, self.hidden, self.facets = inner.words, inner.weight, inner.hidden, inner.facets
+        super().__init__(inner.words, (), inner.weight, inner.hidden)
+        self.inner, self.facets, self.coarse = inner, inner.facets, inner.coarse
 
     def difference(self, exercise, yours, expected):
-        return self.inner.difference(exercise, yours, expected) if "cost" in expected else None
+        looked_at = "cost" in expected or yours["raised"] or expected["raised"]
+        return self.inner.difference(exercise, yours, expected) if looked_at else None
 
     def alike_once(self, exercise, yours, other, expected):
-        return "cost" not in expected or self.inner.alike_once(exercise, yours, other, expected)
+        looked_at = "cost" in expected or yours["raised"] or other["raised"]
+        return not looked_at or self.inner.alike_once(exercise, yours, other, expected)

@@ -127,7 +127,7 @@ def test_operations_count_forward_and_backward_but_not_what_watching_adds():
     def count(steps):
         with Meter() as meter:
             for _ in range(steps):
-                (w * 2).exp().sum().backward()
+                torch.autograd.grad((w * 2).exp().sum(), w)
         return meter.operations
 
     assert count(4) - count(3) == count(3) - count(2) > 0

@@ -207,15 +207,15 @@ def test_minus_zero_is_zero():
     assert words("returned.y", given_back([-0.0, tensor(-0.0)]), given_back([0.0, tensor(0.0)])) is None
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 0.9))
+@given(st.floats(-1e300, 1e300), st.floats(0, 0.9))
 def test_closeness_is_relative_to_the_expected_size(number, share):
     slack = 1e-5 * (1 + abs(number))
-    assert close(number + share * slack * 0.99, number, 1e-5) or math.isinf(slack)
-    assert not close(number + 3 * slack, number, 1e-5) or math.isinf(number + 3 * slack)
+    assert close(number + share * slack, number, 1e-5)
+    assert not close(number + 3 * slack, number, 1e-5)
 
 
 @pytest.mark.parametrize(
-    "same", [lambda t: t, lambda t: t.clone(), lambda t: t.T.contiguous().T, lambda t: t[:, :1].expand(2, 3)], ids=str
+    "same", [lambda t: t, lambda t: t.clone(), lambda t: t.T.contiguous().T, lambda t: t[:, :1].expand(2, 3)]
 )
 def test_how_a_tensor_lies_in_memory_is_not_its_value(same):
     base = torch.ones(2, 3)
@@ -385,7 +385,7 @@ def test_an_aspect_that_differs_is_named(facet, yours, expected, said):
         ("returned.y.memory", lambda w, x: w, lambda w, x: w.detach()[1:]),
         ("arguments.w.grad", lambda w, x: w.sum().backward(), silently(with_grad(torch.ones(2)))),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_aspect_alone_says_nothing_about_the_others(facet, yours, expected):
     assert words(facet, yours, expected) is None
@@ -923,7 +923,7 @@ def test_a_prediction_compares_its_own_items():
         "what running it prints",
     )
     assert predicted(every, [1, 2, 6], [1, 2, 3]).words == "1 answer does not come out: number 3"
-    assert predicted(every, [1, 2], [1, 2, 3]).words == "there are 2 answers, expected 3 answers"
+    assert predicted(every, [1, 2], [1, 2, 3]).words == "there are 2 answers, expected 3"
     some = Prediction("the first two", slice(0, 2))
     assert predicted(some, [1, 2, 99], [1, 2, 3]) is None
     assert predicted(some, [1, 99, 3], [1, 2, 3]) is not None

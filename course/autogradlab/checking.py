@@ -13,7 +13,7 @@ from autogradlab import units
 from autogradlab.diagnosis import judge
 from autogradlab.encoding import type_name
 from autogradlab.exercises import stub_digest
-from autogradlab.observation import observe, value_text
+from autogradlab.observation import message_of, observe, value_text
 from autogradlab.predictable import NoAnswer, normalise
 from autogradlab.recorded import SEED, Recorded, prediction
 from autogradlab.requirements import Difference
@@ -107,9 +107,8 @@ def _predicted(told, exercise, record, program) -> CheckResult:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit and whatever else an answer raises
-        return told.unusable(
-            f"{exercise.name}() raised {type_name(error)}: {value_text(error, 200)}. Which line of it did that?"
-        )
+        raised = ": ".join(filter(None, (type_name(error), message_of(error)[:200])))
+        return told.unusable(f"{exercise.name}() raised {raised}. Which line of it did that?")
     form = f"return variant, answers, where variant is a whole number from 0 to {last} and answers is a list"
     if (
         type(given) is not tuple

@@ -20,11 +20,10 @@ class Held:
     kept: the tensor, detached, or what hooks of the program's own made of it
     """
 
-    __slots__ = ("__weakref__", "kept", "keys", "owner", "place", "version")
+    __slots__ = ("kept", "keys", "owner", "version")
 
     def __init__(self, owner, kept, version=None):
         self.owner, self.kept, self.version, self.keys = owner, kept, version, []
-        self.place = owner._place()
         for part in tensors_in(kept):
             self.keys.append(memory_key(part))
             owner._hold(self.keys[-1], part.untyped_storage().nbytes())
@@ -97,9 +96,41 @@ class _Hooks:
         return tensor
 
 
+class _Replacing:
+    """Functions that stand in for those of `owner` for as long as anybody needs them, in whatever thread and order.
+
+    functions: names, each with what makes the new function of the old one
+    """
+
+    def __init__(self, owner, functions):
+        self.owner, self.functions = owner, functions
+        self.users, self.lock = 0, threading.Lock()
+
+    @contextlib.contextmanager
+    def in_force(self):
+        with self.lock:
+            if not self.users:
+                self.before = {name: vars(self.owner).get(name) for name in self.functions}
+                for name, function in self.functions.items():
+                    setattr(self.owner, name, function(getattr(self.owner, name)))
+            self.users += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.users -= 1
+                if not self.users:
+                    self._put_back()
+
+    def _put_back(self):
+        for name, function in self.before.items():
+            if function is None:
+                delattr(self.owner, name)
+            else:
+                setattr(self.owner, name, function)
+
+
 _autograd = torch._C._autograd
-_STACKING = ("_push_saved_tensors_default_hooks", "_saved_tensors_hooks_disable", "_saved_tensors_hooks_enable")
-_push, _disable, _enable = _originals = [getattr(_autograd, name) for name in _STACKING]
 
 
 class _Stack:
@@ -110,35 +141,30 @@ class _Stack:
     """
 
     def __init__(self):
-        self._users, self._lock = 0, threading.Lock()
         self._aside = threading.local()
+        self._replacing = _Replacing(
+            _autograd,
+            {
+                "_push_saved_tensors_default_hooks": self._pushing,
+                "_saved_tensors_hooks_disable": self._disabling,
+                "_saved_tensors_hooks_enable": self._enabling,
+            },
+        )
 
     @contextlib.contextmanager
     def counting(self, owner):
         """Counts for `owner` what this thread saves."""
         below = self._top()
-        if below is not None and _hooks_of(below) is not None and _hooks_of(below).owner is owner:
+        if owner in _owners(below):
             raise RuntimeError("This is counting already: with each `with` block, expected a meter of its own.")
         hooks = _Hooks(owner, below)
-        with self._replaced():
-            _push(*hooks.pair)
+        with self._replacing.in_force():
+            self._put([hooks.pair])
             try:
                 yield
             finally:
-                self._remove(hooks)
-
-    @contextlib.contextmanager
-    def _replaced(self):
-        with self._lock:
-            self._users += 1
-            _replace(self._pushed, self._disabled, self._enabled)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if not self._users:
-                    _replace(*_originals)
+                # Not always the last: blocks in generators do not end in the order in which they began.
+                self._put([pair for pair in self._taken() if _hooks_of(pair) is not hooks])
 
     def _top(self):
         return _autograd._top_saved_tensors_default_hooks(False) or None
@@ -153,36 +179,35 @@ class _Stack:
 
     def _put(self, pairs):
         for pair in reversed(pairs):
-            _push(*pair)
+            _autograd._push_saved_tensors_default_hooks(*pair)
 
-    def _remove(self, hooks):
-        # Not always the last: blocks in generators do not end in the order in which they began.
-        pairs = self._taken()
-        self._put([pair for pair in pairs if _hooks_of(pair) is not hooks])
+    def _pushing(self, push):
+        def pushed(pack, unpack):
+            pair = pack, unpack
+            if _hooks_of(pair) is None:
+                for owner in reversed(_owners(self._top())):
+                    pair = _Hooks(owner, pair).pair
+            push(*pair)
 
-    def _pushed(self, pack, unpack):
-        pair, top = (pack, unpack), self._top()
-        if _hooks_of(pair) is None:
-            for owner in reversed(_owners(top)):
-                pair = _Hooks(owner, pair).pair
-        _push(*pair)
+        return pushed
 
-    def _disabled(self, message):
-        pairs = self._taken()
-        if any(_is_the_programs(pair) for pair in pairs):
-            self._put(pairs)
-        elif pairs:
-            self._aside.pairs = pairs
-        _disable(message)
+    def _disabling(self, disable):
+        def disabled(message):
+            pairs = self._taken()
+            if any(_is_the_programs(pair) for pair in pairs):
+                self._put(pairs)
+            elif pairs:
+                self._aside.pairs = pairs
+            disable(message)
 
-    def _enabled(self):
-        _enable()
-        self._put(self._aside.__dict__.pop("pairs", []))
+        return disabled
 
+    def _enabling(self, enable):
+        def enabled():
+            enable()
+            self._put(self._aside.__dict__.pop("pairs", []))
 
-def _replace(*functions):
-    for name, function in zip(_STACKING, functions):
-        setattr(_autograd, name, function)
+        return enabled
 
 
 def _hooks_of(pair):
@@ -238,7 +263,7 @@ class GraphBytes:
             self.graph_bytes -= self._held.get(key, (0, 0))[1]
 
     def _place(self):
-        """What a `Held` remembers of the code that saved its tensor."""
+        """What to remember of the code that saves a storage."""
 
     def _hold(self, key, size):
         # Changed in place: between reading a number and writing it, nothing here can begin a garbage collection, which
@@ -247,7 +272,7 @@ class GraphBytes:
         if known is not None:
             known[0] += 1
             return
-        self._held[key] = [1, size]
+        self._held[key] = [1, size, self._place()]
         if key not in self._parameters:
             self.graph_bytes += size
             if self.graph_bytes > self.peak_bytes:
@@ -294,9 +319,9 @@ def parameters_in(value) -> list:
 
 
 class _Operations(TorchDispatchMode):
-    def __init__(self, counts):
+    def __init__(self, meter):
         super().__init__()
-        self.counts = counts
+        self.meter = meter
 
     @classmethod
     def _should_skip_dynamo(cls):
@@ -305,54 +330,54 @@ class _Operations(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **kwargs) if kwargs else func(*args)
-        self.counts.operations += 1
+        self.meter.operations += 1
         see = _seen.get(func)
         if see is None:
             see = _seen[func] = _how_to_see(func)
         if see is not _nothing:
-            see(self.counts, args, result)
+            see(self.meter, args, result)
         return result
 
 
-def _nothing(counts, args, result):
+def _nothing(meter, args, result):
     """Most operators neither wait nor move anything."""
 
 
-def _wait(counts, args, result):
-    if not counts.reading:
-        counts._sync()
+def _wait(meter, args, result):
+    if not meter.reading:
+        meter._sync()
 
 
-def _copy_of_first(counts, args, result):
-    _copy(counts, args[0], result.device)
+def _copy_of_first(meter, args, result):
+    _copy(meter, args[0], result.device)
 
 
-def _copy_of_second(counts, args, result):
-    _copy(counts, args[1], result.device)
+def _copy_of_second(meter, args, result):
+    _copy(meter, args[1], result.device)
 
 
-def _copy(counts, source, device):
+def _copy(meter, source, device):
     if isinstance(source, torch.Tensor) and source.device != device:
-        counts._transfer(source.device, device, source.numel() * source.element_size())
+        meter._transfer(source.device, device, source.numel() * source.element_size())
         if device.type == "cpu":
-            _wait(counts, (), None)
+            _wait(meter, (), None)
 
 
-def _new(counts, args, result):
+def _new(meter, args, result):
     # `torch.tensor([1.0, 2.0], device=device)`
     if result.device.type not in ("cpu", "meta"):
-        counts._transfer(torch.device("cpu"), result.device, result.numel() * result.element_size())
+        meter._transfer(torch.device("cpu"), result.device, result.numel() * result.element_size())
 
 
-def _index(counts, args, result):
+def _index(meter, args, result):
     waits = len(args) < 3 or args[2].numel() != 1
     for index in args[1]:
         if index is not None:
             # A mask is turned into the positions that it selects; a single value needs none.
             if waits and index.dtype in (torch.bool, torch.uint8):
-                _wait(counts, (), None)
+                _wait(meter, (), None)
             if args[0].device.type != "meta":
-                _copy(counts, index, args[0].device)
+                _copy(meter, index, args[0].device)
 
 
 def _how_to_see(func):
@@ -375,41 +400,36 @@ def _how_to_see(func):
 _seen = {}
 
 
-@contextlib.contextmanager
-def _counted_reads(counts):
-    """Counts `tolist` and `numpy` (`numpy.asarray` calls it): on the CPU they run no operator that a mode would see."""
-    thread = threading.get_ident()
+def _counted_read(read):
+    """`tolist` or `numpy` (`numpy.asarray` calls it), counted: on the CPU they run no operator that a mode would see."""
 
-    def counted(name, read):
-        def reading(tensor, *args, **kwargs):
-            if counts.reading or threading.get_ident() != thread:
-                return read(tensor, *args, **kwargs)
-            counts.reading = True
-            try:
-                values = read(tensor, *args, **kwargs)
-            finally:
-                counts.reading = False
-            counts._sync()
-            return values
+    def reading(tensor, *args, **kwargs):
+        meters = [meter for meter in _meters() if not meter.reading]
+        for meter in meters:
+            meter.reading = True
+        try:
+            values = read(tensor, *args, **kwargs)
+        finally:
+            for meter in meters:
+                meter.reading = False
+        for meter in meters:
+            meter._sync()
+        return values
 
-        return reading
-
-    names = ("tolist", "numpy")
-    before = {name: vars(torch.Tensor).get(name) for name in names}
-    for name in names:
-        setattr(torch.Tensor, name, counted(name, getattr(torch.Tensor, name)))
-    try:
-        yield
-    finally:
-        for name, method in before.items():
-            if method is None:
-                delattr(torch.Tensor, name)
-            else:
-                setattr(torch.Tensor, name, method)
+    return reading
 
 
-class Counts:
-    """Counts, between `with` and its end, what this thread's code waits for, moves and computes.
+_reads = _Replacing(torch.Tensor, {"tolist": _counted_read, "numpy": _counted_read})
+_of_thread = threading.local()
+
+
+def _meters() -> list:
+    """The meters that count in this thread."""
+    return _of_thread.__dict__.setdefault("meters", [])
+
+
+class Meter(GraphBytes):
+    """Counts, besides `GraphBytes`, what this thread's code waits for, moves and computes between `with` and its end.
 
     `syncs` are the times that Python waits for a tensor's values: reads of them (`item`, `float`, `bool`, `tolist`,
     `numpy`), copies to the CPU from another device, and operators that make a number in Python or a shape out of values
@@ -418,9 +438,9 @@ class Counts:
     """
 
     def __init__(self):
+        super().__init__()
         self.syncs = self.transfers = self.transfer_bytes = self.operations = 0
         self.reading = False
-        self._blocks = contextlib.ExitStack()
 
     def _sync(self):
         self.syncs += 1
@@ -430,24 +450,12 @@ class Counts:
         self.transfer_bytes += size
 
     def __enter__(self):
-        self._blocks.enter_context(_counted_reads(self))
+        super().__enter__()
+        self._blocks.enter_context(_reads.in_force())
+        _meters().append(self)
+        self._blocks.callback(_meters().remove, self)
         self._blocks.enter_context(_Operations(self))
         return self
-
-    def __exit__(self, *error):
-        self._blocks.close()
-
-
-class Meter(GraphBytes, Counts):
-    """Counts all that the code between `with meter:` and its end costs: see `GraphBytes` and `Counts`."""
-
-    def __init__(self):
-        GraphBytes.__init__(self)
-        Counts.__init__(self)
-
-    def __enter__(self):
-        GraphBytes.__enter__(self)
-        return Counts.__enter__(self)
 
     def counts(self) -> dict:
         """The counts so far, as plain data."""

@@ -19,7 +19,7 @@ from autogradlab.costs import Meter
 from autogradlab.encoding import Encoder, EncodingError, memory_key, type_name
 from autogradlab.requirements import ASPECTS
 from autogradlab.state import preserved
-from autogradlab.steps import LIBRARIES, Steps
+from autogradlab.steps import LIBRARIES, StepLimit, Steps
 
 MAX_TEXT = 20_000
 MAX_GRAPH = 20_000
@@ -402,24 +402,30 @@ def _write_down(exercise, observation, results, case, calls, labels):
 
 def _raised(error) -> dict:
     names = [cls.__name__ for cls in type(error).__mro__ if issubclass(cls, BaseException)]
+    return {"types": names, "message": message_of(error)} | _traceback(error)
+
+
+def message_of(error) -> str:
+    """What an exception says, cut to a readable length."""
     try:
-        message = str(error)[:2000]
+        return str(error)[:2000]
     except Exception:  # a learner's own __str__
-        message = ""
-    return {"types": names, "message": message} | _traceback(error)
+        return ""
 
 
 def _traceback(error) -> dict:
     """The learner's own part of a traceback, and whether there is one."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_learner_file(frame.filename)]
+    every = [(frame.filename, frame.lineno, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
+    every = error.frames if isinstance(error, StepLimit) else every
+    frames = [frame for frame in every if is_learner_file(frame[0])]
     lines = []
-    for position, frame in enumerate(frames):
+    for position, (file, line, name) in enumerate(frames):
         if len(frames) > MAX_FRAMES and position == MAX_FRAMES // 2:
             lines.append(f"… {len(frames) - MAX_FRAMES} calls more …")
         if MAX_FRAMES // 2 <= position < len(frames) - MAX_FRAMES // 2:
             continue
-        lines.append(f"{_cell_name(frame.filename)}, line {frame.lineno}, in {frame.name}")
-        source = linecache.getline(frame.filename, frame.lineno).strip()
+        lines.append(f"{_cell_name(file)}, line {line}, in {name}")
+        source = linecache.getline(file, line).strip()
         if source:
             lines.append(f"    {source}")
     return {"traceback": "\n".join(lines), "inside": bool(frames)}

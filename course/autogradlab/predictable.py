@@ -40,7 +40,7 @@ def _written(answer) -> str:
     if isinstance(answer, (list, tuple)):
         return f"[{', '.join(_written(item) for item in answer)}]"
     raise NoAnswer(
-        f"a {type(answer).__name__} is no answer to a prediction; "
+        f"a value of type {type(answer).__name__} is no answer to a prediction; "
         f"use numbers, None, True, False, text or lists of those"
     )
 

@@ -168,7 +168,7 @@ def text_of(tree, storages, limit: int = 240) -> str:
     if type(tree) is dict and tree["$"] in ("module", "optimizer", "object", "unreadable", "opaque tensor"):
         return kind_of(tree)
     try:
-        value = decode_tree(tree, storages)
+        value = decode_tree(tree[:limit] if type(tree) is str else tree, storages)
         text = _tensor_text(value) if isinstance(value, torch.Tensor) else re.sub(r"\s+", " ", repr(value))
     except EncodingError as error:
         text = f"unreadable ({error})"
@@ -187,13 +187,17 @@ class _Comparison:
         self.when, self.raises, self.naming = when, raises, naming
         self.values, self.types = "values" in aspects, "type" in aspects or "values" in aspects
 
+    def text(self, tree, storages) -> str:
+        """The tree as a value; nothing where only whether two programs are alike is asked."""
+        return "" if self.naming else text_of(tree, storages)
+
     def differ(self, label, words, mine, theirs):
         """The difference `label`, moment, `words`."""
         return Difference(f"{label}{self.when} {words}", mine, theirs)
 
     def show(self, label, mine, theirs, what="is"):
         """The difference between two values that are short enough to be shown."""
-        yours, expected = text_of(mine, self.left), text_of(theirs, self.right)
+        yours, expected = self.text(mine, self.left), self.text(theirs, self.right)
         if type(mine) is float and type(theirs) is float:
             yours, expected = _numbers(mine, theirs)
         return self.differ(label, f"{what} {yours}, expected {expected}", yours, expected)
@@ -204,7 +208,7 @@ class _Comparison:
             return None if mine is theirs else self.show(label, mine, theirs)
         kinds = [_canonical(tree) for tree in (mine, theirs)]
         if kinds[0] != kinds[1]:
-            shown = text_of(mine, self.left), text_of(theirs, self.right)
+            shown = self.text(mine, self.left), self.text(theirs, self.right)
             # Where None is right, the value tells more than its kind: a zero is not None.
             yours = shown[0] if theirs is None else kind_of(mine)
             return self.differ(label, f"is {yours}, expected {kind_of(theirs)}", *shown)
@@ -242,15 +246,15 @@ class _Comparison:
         keys = [{repr(key): (key, item) for key, item in tree["items"]} for tree in (mine, theirs)]
         for name in keys[1]:
             if name not in keys[0]:
-                shown = text_of(keys[1][name][0], self.right)
+                shown = self.text(keys[1][name][0], self.right)
                 return self.differ(label, f"has no key {shown}", f"no key {shown}", f"the key {shown}")
         for name in keys[0]:
             if name not in keys[1]:
-                shown = text_of(keys[0][name][0], self.left)
+                shown = self.text(keys[0][name][0], self.left)
                 words = f"has the key {shown}, which was not expected"
                 return self.differ(label, words, f"the key {shown}", f"no key {shown}")
         for name, (key, item) in keys[1].items():
-            difference = self.compare(f"{label}[{text_of(key, self.right)}]", keys[0][name][1], item)
+            difference = self.compare(f"{label}[{self.text(key, self.right)}]", keys[0][name][1], item)
             if difference:
                 return difference
         return None
@@ -303,7 +307,7 @@ class _Comparison:
         alike = _raised_alike(mine, theirs) if self.naming else mine["types"][0] == theirs["types"][0]
         if alike:
             return None
-        shown = text_of(mine, self.left), text_of(theirs, self.right)
+        shown = self.text(mine, self.left), self.text(theirs, self.right)
         return self.differ(label, f"is {kind_of(mine)}, expected {kind_of(theirs)}", *shown)
 
     def _object(self, label, mine, theirs):
@@ -333,7 +337,7 @@ class _Comparison:
         if mine["dtype"][1] not in "fc":
             return self.show(label, mine, theirs)
         difference = self._close(label, *map(_array_as_tensor, (mine, theirs)))
-        shown = {"yours": text_of(mine, self.left), "expected": text_of(theirs, self.right)}
+        shown = {"yours": self.text(mine, self.left), "expected": self.text(theirs, self.right)}
         return difference and dataclasses.replace(difference, **shown)
 
     def _leaf(self, label, mine, theirs):
@@ -378,6 +382,8 @@ class _Comparison:
         wrong = _far(mine, theirs, self.tolerance)
         if not wrong.any():
             return None
+        if self.naming:
+            return self.differ(label, "differs", "", "")
         place = tuple(wrong.nonzero()[0].tolist())
         yours, expected = _numbers(mine[place].item(), theirs[place].item())
         if mine.dim() == 0:
@@ -868,8 +874,9 @@ class Prediction(Requirement):
             return difference
         mine, theirs = yours["answers"], expected["answers"]
         if len(mine) != len(theirs):
-            shown = [f"{len(answers)} answers" for answers in (mine, theirs)]
-            return Difference(f"there are {shown[0]}, expected {shown[1]}", *shown)
+            counts = [len(answers) for answers in (mine, theirs)]
+            shown = [f"{count} answer{'s' * (count != 1)}" for count in counts]
+            return Difference(f"there {'is' if counts[0] == 1 else 'are'} {shown[0]}, expected {counts[1]}", *shown)
         wrong = [n for n in range(len(theirs))[self.items] if mine[n] != theirs[n]]
         if not wrong:
             return None

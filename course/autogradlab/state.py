@@ -75,10 +75,11 @@ STREAMS = {
         torch.random.default_generator.manual_seed,
         lambda: torch.get_rng_state().numpy().tobytes(),
     ),
+    # Looked up when used: importing numpy.random takes a while.
     "numpy random stream": (
-        numpy.random.get_state,
-        numpy.random.set_state,
-        numpy.random.seed,
+        lambda: numpy.random.get_state(),
+        lambda state: numpy.random.set_state(state),
+        lambda seed: numpy.random.seed(seed),
         lambda: numpy.random.bytes(16),
     ),
     "python random stream": (random.getstate, random.setstate, random.seed, lambda: random.getrandbits(128)),

@@ -6,10 +6,12 @@ import functools
 import os
 import pathlib
 import sys
-import sysconfig
 import threading
 
-_places = [pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+import torch
+
+# The standard library, and where packages are; sysconfig would say so as well, but takes ten milliseconds.
+_places = [pathlib.Path(os.__file__).parent, pathlib.Path(torch.__file__).parents[1]]
 _OWN = pathlib.Path(__file__).parent
 #: Folders whose code is neither a learner's nor an author's.
 LIBRARIES = tuple(f"{form}{os.sep}" for place in (*_places, _OWN) for form in {str(place), str(place.resolve())})
@@ -18,7 +20,12 @@ _set_pending.restype = None
 
 
 class StepLimit(BaseException):
-    """The program took more steps than the exercise allows. Not an Exception, so that a program cannot pass over it."""
+    """The program took more steps than the exercise allows. Not an Exception, so that a program cannot pass over it.
+
+    `frames` tell where it was then, as (file, line, function), the outermost first.
+    """
+
+    frames = ()
 
 
 class _Insisting(StepLimit):
@@ -33,7 +40,7 @@ class Steps:
     """Counts Python calls and lines of everything but libraries, up to `limit`."""
 
     def __init__(self, limit: int):
-        self.limit, self.taken = limit, 0
+        self.limit, self.taken, self._frames = limit, 0, None
 
     def run(self, program):
         """What `program()` returns. Raises StepLimit where it takes too many steps, whatever it catches."""
@@ -54,9 +61,11 @@ class Steps:
                 pass
         finally:
             sys.settrace(previous)
-        if self.taken > self.limit:
-            raise StepLimit(f"more than {self.limit} steps")
-        return result
+        if self.taken <= self.limit:
+            return result
+        error = StepLimit(f"more than {self.limit} steps")
+        error.frames = self._frames
+        raise error
 
     def _enter(self, frame, event, argument):
         if frame.f_code.co_filename.startswith(LIBRARIES):
@@ -68,8 +77,18 @@ class Steps:
     def _count(self, frame, event, argument):
         self.taken += 1
         if self.taken > self.limit:
+            self._frames = self._frames or _frames_within(Steps.run.__code__, frame)
             raise _Insisting
         return self._count
+
+
+def _frames_within(outermost, frame) -> list:
+    """The frames from the one below `outermost`'s down to `frame`; where a program recurses, its last 1000."""
+    frames = []
+    while frame is not None and frame.f_code is not outermost and len(frames) < 1000:
+        frames.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return frames[::-1]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -73,7 +73,7 @@ class Told:
                 "difference": verdict.difference.words,
             }
             raised = shown["raised"]
-            facts, said = self._case(case, raised), self._diagnosis(verdict, times)
+            facts, said = self._case(case, raised, shown["facts"]), self._diagnosis(verdict, times)
         named = [
             {"id": candidate.id, "name": candidate.name, "message": candidate.message, "explains": numbers}
             for candidate, numbers in verdict.diagnosis
@@ -85,16 +85,17 @@ class Told:
         link = self._link(verdict) if times >= 3 else None
         return self._result(verdict.status, verdict.score * self.points, rows, facts, said, link, **more)
 
-    def _case(self, case, raised):
+    def _case(self, case, raised, facts):
         """The smallest failing case: what was called, what came, what was expected."""
-        lines = ["The smallest case that shows it:"]
+        is_prediction = self.exercise.is_prediction
+        lines = [f"For variant {facts['variant']}:" if is_prediction else "The smallest case that shows it:"]
         if case["call"]:
             lines.append(case["call"])
         if raised:
             lines.append(f"raised {raised['types'][0]}: {raised['message']}")
             if raised["traceback"]:
                 lines.append(raised["traceback"])
-            elif not self.exercise.is_prediction:
+            else:
                 lines.append("The case could not go on with what your code returned.")
         else:
             lines += [case["difference"], f"  yours:    {case['yours']}", f"  expected: {case['expected']}"]
