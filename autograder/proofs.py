@@ -137,6 +137,10 @@ def prove_attempts(unit: Unit, name: str) -> Proof:
     misnamed: dict[str, str] = {}
     for situation in trial.situations():
         expected = reference[situation]
+        raising = _raising(unit, name, expected, situation)
+        if raising:
+            proof.problems.append(raising)
+            break
         for attempt in (None, *right):
             line = attempt.line if attempt else 0
             # The reference beside itself: once in the visible cases is enough to see that it is not left to chance.
@@ -201,6 +205,19 @@ def candidate(unit: Unit, attempt: Attempt, observations: list[dict]) -> Candida
     entry = unit.catalogue.get(attempt.id, {})
     message = attempt.message or entry.get("message", "")
     return Candidate(attempt.key, attempt.id, entry.get("name", ""), message, observations)
+
+
+def _raising(unit: Unit, name: str, expected: list[dict], situation: Situation) -> Problem | None:
+    """The problem of a reference that raises what no requirement declares: a mistake would then be right."""
+    declared = set().union(*(getattr(one, "raises", ()) for one in unit.exercises[name].requirements))
+    for index, observation in zip(situation.indexes, expected):
+        raised = observation["raised"]
+        if raised and not declared & set(raised["types"]):
+            said = f"raises {raised['types'][0]} ({situation}, case {index}): {raised['message']}"
+            way_out = "Mend it, perhaps a set-up cell is missing; where it is meant to raise, declare raises=(...)"
+            line = unit.lesson.exercises[name].line
+            return Problem(unit.lesson.file, line, f"the reference of {name} {said}", way_out)
+    return None
 
 
 def _refused(unit, name, verdict, situation, attempt) -> Problem | None:

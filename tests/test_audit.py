@@ -138,6 +138,18 @@ def test_a_reference_that_is_left_to_chance_is_refused(course):
     assert any("the reference of slope misses" in str(one) and one.file.name == "lesson.py" for one in problems)
 
 
+def test_a_reference_that_needs_a_demonstration_is_refused(course):
+    # `_` is a variable of the demonstration.
+    spoil(
+        course,
+        "lesson.py",
+        "    loss.backward()\n    return w.grad",
+        "    loss.backward(retain_graph=_)\n    return w.grad",
+    )
+    proof = proofs.prove_attempts(loaded(course), "slope")
+    the_problem(proof, "lesson.py", "the reference of slope raises NameError", "set-up")
+
+
 def test_two_attempts_with_one_behaviour_are_refused_unless_declared(course):
     line = spoil(
         course, "attempts.py", "    loss.backward(inputs=[w])\n    return w.grad.item()\n", "    return loss.item()\n"
@@ -271,28 +283,11 @@ def test_a_unit_that_is_not_built_is_refused(course, tmp_path):
     assert any("build" in one.way_out for one in problems)
 
 
-def test_an_answer_that_needs_a_demonstration_is_refused(course, tmp_path):
-    build([UNIT], tmp_path, course)
-    line = spoil(
-        course,
-        "lesson.py",
-        "    return [slope(w, x) for x in xs]\n",
-        "    return [slope(w, x) for x in xs for _ in [_]]\n",
-    )
-    problems = proofs_of_lessons.prove_lesson(UNIT, course, tmp_path).problems
-    assert line and any("slopes" in str(one) for one in problems)
-
-
 def test_a_set_up_that_needs_a_demonstration_is_refused(course, tmp_path):
-    build([UNIT], tmp_path, course)
-    spoil(
-        course,
-        "lesson.py",
-        '# %% nbgrader={"grade": true, "grade_id": "slope_tests"',
-        '# %% tags=["setup"]\nprint(_)\n\n# %% nbgrader={"grade": true, "grade_id": "slope_tests"',
-    )
+    test_cell = '# %% nbgrader={"grade": true, "grade_id": "slope_tests"'
+    line = spoil(course, "lesson.py", test_cell, f'# %% tags=["setup"]\nprint(_)\n\n{test_cell}') + 1
     problems = proofs_of_lessons.prove_lesson(UNIT, course, tmp_path).problems
-    assert any("NameError" in str(one) and one.file.name == "lesson.py" for one in problems)
+    assert [(one.file.name, one.line) for one in problems if "NameError" in str(one)] == [("lesson.py", line)]
 
 
 def test_a_stub_that_would_score_is_refused(course, tmp_path):

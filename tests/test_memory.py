@@ -311,7 +311,7 @@ class Power(torch.autograd.Function):
 step = st.tuples(st.sampled_from(sorted(OPERATIONS)), st.integers(0, 99), st.integers(0, 99))
 
 
-@settings(max_examples=60)
+@settings(max_examples=200)
 @given(st.lists(step, min_size=1, max_size=12))
 def test_watching_a_program_and_walking_its_graph_give_the_same_bytes(program):
     tensors = [torch.linspace(-1, 1, 4, requires_grad=True), torch.linspace(0.1, 1, 4)]

@@ -13,11 +13,12 @@ from autogradlab import units
 from autogradlab.diagnosis import judge
 from autogradlab.encoding import type_name
 from autogradlab.exercises import stub_digest
-from autogradlab.observation import message_of, observe, value_text
+from autogradlab.observation import message_of, observe
 from autogradlab.predictable import NoAnswer, normalise
 from autogradlab.recorded import SEED, Recorded, prediction
 from autogradlab.requirements import Difference
 from autogradlab.state import preserved
+from autogradlab.texts import value_text
 from autogradlab.verdicts import CheckFailed, CheckResult, Told
 
 _read = {}

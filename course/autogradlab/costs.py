@@ -401,7 +401,7 @@ _seen = {}
 
 
 def _counted_read(read):
-    """`tolist` or `numpy` (`numpy.asarray` calls it), counted: on the CPU they run no operator that a mode would see."""
+    """`tolist` or `numpy` (`numpy.asarray` calls it), counted: on the CPU they run no operator for a mode to see."""
 
     def reading(tensor, *args, **kwargs):
         meters = [meter for meter in _meters() if not meter.reading]

@@ -20,6 +20,7 @@ from autogradlab.encoding import Encoder, EncodingError, memory_key, type_name
 from autogradlab.requirements import ASPECTS
 from autogradlab.state import preserved
 from autogradlab.steps import LIBRARIES, StepLimit, Steps
+from autogradlab.texts import value_text
 
 MAX_TEXT = 20_000
 MAX_GRAPH = 20_000
@@ -295,15 +296,6 @@ def _looked(aspects, labels, values: dict) -> dict:
 def call_text(name: str, given: dict) -> str:
     """A call as a learner would write it, cut to a readable length."""
     return f"{name}({', '.join(f'{key}={value_text(value)}' for key, value in given.items())})"
-
-
-def value_text(value, limit: int = 300) -> str:
-    """A value in one line of at most `limit` characters."""
-    try:
-        text = re.sub(r"\s+", " ", repr(value))
-    except Exception as error:  # a learner's own __repr__
-        text = f"<{type_name(value)} whose repr raises {type_name(error)}>"
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 @contextlib.contextmanager

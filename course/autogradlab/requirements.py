@@ -15,6 +15,7 @@ import torch
 
 from autogradlab.encoding import NUMPY_TYPES, EncodingError, Storages, decode_tensor, decode_tree
 from autogradlab.state import MODES, STREAMS
+from autogradlab.texts import number_text, value_text
 
 PARTS = ("returned", "raised", "arguments", "mode", "cost", "kept", "calls", "printed")
 DEFAULT_ASPECTS = frozenset({"values", "shape", "dtype"})
@@ -168,11 +169,9 @@ def text_of(tree, storages, limit: int = 240) -> str:
     if type(tree) is dict and tree["$"] in ("module", "optimizer", "object", "unreadable", "opaque tensor"):
         return kind_of(tree)
     try:
-        value = decode_tree(tree[:limit] if type(tree) is str else tree, storages)
-        text = _tensor_text(value) if isinstance(value, torch.Tensor) else re.sub(r"\s+", " ", repr(value))
+        return value_text(decode_tree(tree, storages), limit)
     except EncodingError as error:
-        text = f"unreadable ({error})"
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+        return f"unreadable ({error})"
 
 
 class _Comparison:
@@ -392,7 +391,7 @@ class _Comparison:
         if mine.numel() == 1:
             return self.differ(f"{label}[{index}]", f"is {yours}, expected {expected}", yours, expected)
         words = f"{count} of {mine.numel()} values differ"
-        texts = [_tensor_text(tensor) for tensor in (mine, theirs)]
+        texts = [value_text(tensor, 240) for tensor in (mine, theirs)]
         if texts[0] == texts[1]:
             texts = [f"{number} at [{index}]" for number in (yours, expected)]
         return Difference(f"{label}{self.when}: {words}; at [{index}] it is {yours}, expected {expected}", *texts)
@@ -457,14 +456,8 @@ def _numbers(mine, theirs) -> tuple:
     """Two numbers as texts: short, unless that would make them look the same."""
     if type(mine) is not float or type(theirs) is not float:
         return str(mine), str(theirs)
-    short = f"{mine:.7g}", f"{theirs:.7g}"
+    short = number_text(mine), number_text(theirs)
     return short if short[0] != short[1] else (repr(mine), repr(theirs))
-
-
-def _tensor_text(tensor) -> str:
-    if tensor.numel() > 64:
-        return f"a tensor of shape {tuple(tensor.shape)}, {str(tensor.dtype)[6:]}"
-    return re.sub(r"\s+", " ", repr(tensor))
 
 
 def _array_as_tensor(tree):
@@ -620,7 +613,7 @@ class Same(Requirement):
         mine = self._viewed(yours, expected["facts"])
         if _plain_close(mine, theirs, exercise.tolerance[expected["dtype"]]):
             return None
-        facet, shown = self.facets[0], (_view_text(mine), _view_text(theirs))
+        facet, shown = self.facets[0], [value_text(value, 240) for value in (mine, theirs)]
         if isinstance(mine, _Unreadable):
             value = ", ".join(text_of(tree, storages) for _, _, tree, storages in facet.places(yours))
             words = f"{facet.name or facet.part} does not have the form that was asked for ({mine})"
@@ -644,11 +637,6 @@ class Same(Requirement):
 
 class _Unreadable(str):
     """Why a view could not read a value."""
-
-
-def _view_text(value) -> str:
-    text = re.sub(r"\s+", " ", str(value))
-    return text if len(text) <= 240 else text[:239] + "…"
 
 
 def plain_view(value):

@@ -27,7 +27,8 @@ def notebook(open_notebook):
 def test_a_learner_runs_answers_and_validates_a_unit(notebook, artifacts):
     notebook.execute("notebook:run-all-cells")
     cells = notebook.cells()
-    assert not [output for cell in cells for output in cell.get("outputs", ()) if output["output_type"] == "error"]
+    outputs = [(cell["source"], output) for cell in cells for output in cell.get("outputs", ())]
+    assert not [(source, output["evalue"]) for source, output in outputs if output["output_type"] == "error"]
     checks = [cell for cell in cells if cell["metadata"].get("nbgrader", {}).get("grade")]
     assert len(checks) >= 7
     assert {notebook.record(cell)["status"] for cell in checks} == {"not attempted"}

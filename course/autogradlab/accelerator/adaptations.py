@@ -23,8 +23,7 @@ _ACCELERATOR = (
 )
 
 
-def is_sim(device) -> bool:
-    """Whether a device, a string or None names the simulated accelerator."""
+def _names_sim(device):
     return device is not None and str(device).partition(":")[0] == "sim"
 
 
@@ -45,7 +44,7 @@ def _storages():
     make = torch._C.StorageBase.__new__
 
     def __new__(cls, *args, device=None, **kwargs):
-        if is_sim(device):
+        if _names_sim(device):
             host = make(cls, *args, **kwargs)
             return new_storage(torch.empty(0, dtype=torch.uint8, device="cpu").set_(host))
         return make(cls, *args, **kwargs) if device is None else make(cls, *args, device=device, **kwargs)
@@ -76,7 +75,7 @@ def _generators():
 
     class _Type(type):
         def __call__(cls, device="cpu"):
-            return generators.generator() if is_sim(device) else original(device=device)
+            return generators.generator() if _names_sim(device) else original(device=device)
 
         def __instancecheck__(cls, instance):
             return isinstance(instance, original)

@@ -1,34 +1,9 @@
-"""Autograd's engine beside a device written in Python: one thread, and errors that reach the learner.
-
-PyTorch asks the device's guard for its type on the way out of every failed node, where a C++ function may not throw. If
-the node failed in a hook, Python's error is still pending there, the call into Python fails, and the process dies. So
-the guard takes the pending error into its keeping, and `run_backward` raises it where PyTorch no longer knows it.
-"""
-
-import threading
+"""Autograd's engine beside a device written in Python: one thread, and errors that reach the learner."""
 
 import torch
 from torch.autograd.variable import Variable
 
-_DEVICE_TYPE = torch._C._autograd.DeviceType.PrivateUse1
-_kept = threading.local()
-
-
-class DeviceGuard(torch._C._acc.DeviceGuard):
-    """Tells PyTorch the type of the device; there is one device and one stream, so there is nothing to guard."""
-
-    def type_(self):
-        try:
-            # The end of a loop is where Python notices an error that is pending; any call would fail with it.
-            for _ in _NOTHING:
-                pass
-        except BaseException as error:
-            _kept.error = error
-        return _DEVICE_TYPE
-
-
-# Not a tuple or a list, for which Python has a short cut without that check.
-_NOTHING = frozenset()
+from autogradlab.accelerator.interruptions import from_the_first_instruction, keep, release
 
 
 def start():
@@ -41,6 +16,25 @@ def start():
         torch.ones((), dtype=torch.float32, device="cpu", requires_grad=True).backward()
 
 
+# Arguments instead of names, because a look into the module could fail while an error is pending. The set is no tuple,
+# for which Python's loops have a short cut.
+def _type(self, nothing=frozenset(), kind=torch._C._autograd.DeviceType.PrivateUse1):
+    """The type of the device; an error that is pending or arrives is kept (see interruptions.py)."""
+    try:
+        # The end of a loop is where Python notices an error that is pending; any call would fail with it.
+        for _ in nothing:
+            pass
+    except BaseException as error:  # noqa: BLE001 everything has to be kept, Ctrl-C above all
+        keep(error)
+    return kind
+
+
+class DeviceGuard(torch._C._acc.DeviceGuard):
+    """Tells PyTorch the type of the device; there is one device and one stream, so there is nothing to guard."""
+
+    type_ = from_the_first_instruction(_type)
+
+
 def adapt():
     """Lets the thread that calls backward run the nodes on sim too, because there is no other (see `start`)."""
     multithreading, set_multithreading = torch._C._is_multithreading_enabled, torch._C._set_multithreading_enabled
@@ -50,17 +44,14 @@ def adapt():
             before = multithreading()
             set_multithreading(False)
             try:
-                return super().run_backward(*args, **kwargs)
+                result = super().run_backward(*args, **kwargs)
             except SystemError:
-                error = vars(_kept).pop("error", None)
-                if error is None:
-                    raise
+                # What PyTorch says where the error that it was to report was kept instead.
+                release()
+                raise
             finally:
                 set_multithreading(before)
-            try:
-                raise error
-            finally:
-                # Else the error's traceback would hold this frame, which holds the error.
-                del error
+            release()
+            return result
 
     Variable._execution_engine = Engine()

@@ -9,6 +9,7 @@ import torch
 
 from autogradlab.accelerator import generators
 from autogradlab.accelerator.counters import totals, trip
+from autogradlab.accelerator.interruptions import release
 from autogradlab.accelerator.memory import (
     CPU,
     CPU_KERNEL,
@@ -87,19 +88,15 @@ class _Plan:
         )
 
 
-_plans = {}
+_kernels = {}
 
 
 def fallback(op, *args, **kwargs):
     """What `op` returns on `sim`."""
-    plan = _plans.get(id(op))
-    if plan is None:
-        plan = _plans[id(op)] = _Plan(op)
-    if _mode_enabled():
-        # A mode of the caller's, such as a default device, is not meant for the calls in here.
-        with _modes_off():
-            return _run(plan, args, kwargs)
-    return _run(plan, args, kwargs)
+    run = _kernels.get(id(op))
+    if run is None:
+        run = _kernels[id(op)] = kernel(op)
+    return run(*args, **kwargs)
 
 
 def kernel(op):
@@ -107,7 +104,9 @@ def kernel(op):
     plan = _Plan(op)
 
     def run(*args, **kwargs):
+        release()
         if _mode_enabled():
+            # A mode of the caller's, such as a default device, is not meant for the calls in here.
             with _modes_off():
                 return _run(plan, args, kwargs)
         return _run(plan, args, kwargs)
@@ -243,10 +242,8 @@ def _keep_up(tensor, host):
 def _foresee(plan, call, args, kwargs, operands):
     """Raises `torch.OutOfMemoryError` where the results cannot fit, before the CPU computes them."""
     room = (memory.capacity - memory.allocated) // _LARGEST_ITEM
-    if plan.length is not None:
-        length = plan.length(*args[:3]) if len(operands) > 2 else plan.length(*args[:2])
-        if length <= room:
-            return
+    if plan.length is not None and plan.length(*[host for _, host in operands]) <= room:
+        return
     longest = second = 0
     for _, host in operands:
         length = host.numel()

@@ -10,6 +10,8 @@ import math
 
 import torch
 
+from autogradlab.accelerator.interruptions import from_the_first_instruction, keep
+
 DEVICE = torch.device("privateuseone:0")
 CPU = torch.device("cpu")
 CPU_KERNEL = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
@@ -57,17 +59,22 @@ def as_size(size: int) -> str:
 class _Allocation:
     """Bytes taken on the device, for as long as this object lives."""
 
-    __slots__ = ("size",)
+    size = 0
 
     def __init__(self, size):
+        # Nothing between these lines lets another thread or an interruption in: Python looks for them at calls and loops.
         self.size = size
-        # Neither line can be interrupted half-way by another thread: an interpreter switches at calls and loops only.
         memory.allocated += size
         if memory.allocated > memory.peak:
             memory.peak = memory.allocated
 
-    def __del__(self, memory=memory):
-        memory.allocated -= self.size
+    @from_the_first_instruction
+    def __del__(self, memory=memory, keep=keep):
+        try:
+            memory.allocated -= self.size
+        except BaseException as error:  # noqa: BLE001 what arrives before the first line must not cost the memory
+            memory.allocated -= self.size
+            keep(error)
 
 
 def new_storage(host: torch.Tensor):

@@ -74,14 +74,8 @@ class _Recorder:
         try:
             for number, node in enumerate(self.nodes, 1):
                 self._watch(number, node)
-            with torch.inference_mode(False):
-                arrived = torch.autograd.grad(
-                    tensor,
-                    [GradientEdge(node, 0) for _, node in leaves],
-                    gradient,
-                    retain_graph=True,
-                    allow_unused=True,
-                )
+            ends = [GradientEdge(node, 0) for _, node in leaves]
+            arrived = torch.autograd.grad(tensor, ends, gradient, retain_graph=True, allow_unused=True)
         except RuntimeError as error:
             if "a second time" not in str(error):
                 raise
