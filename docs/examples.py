@@ -40,8 +40,8 @@ graph.steps(cut, names={"w": w, "x": x})
 # %% [markdown]
 # ## A leak, until the memory is full
 #
-# A loss that was never sent backward keeps its graph, and with it every tensor that the graph saved. Three other ways of
-# keeping it do not.
+# A loss that was never sent backward keeps its graph, and with it every tensor that the graph saved. Three other ways
+# of keeping it do not.
 
 # %%
 device = accelerator.register()

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from autograder import audit, proofs, proofs_of_lessons, proofs_of_predictions, trials
-from autograder.build import build
+from autograder.build import build, recorded
+from autograder.lessons import read
 from autograder.mutants import mutants
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -411,6 +412,44 @@ def test_an_answer_that_no_requirement_reaches_is_refused(course):
 def test_right_answers_are_right_in_a_hundred_forms(course):
     proof = proofs_of_predictions.prove_other_forms(with_a_prediction(course), "reading")
     assert proof.counts["rewrites"] == proof.counts["rewrites_passed"] == 100
+
+
+def built_beside(course, tmp_path):
+    """The files that checks read, as `build` would make them if it took a unit with so few attempts."""
+    folder = tmp_path / "source" / UNIT
+    folder.mkdir(parents=True)
+    shutil.copy(course / "units" / UNIT / "cases.py", folder)
+    (folder / "recorded.bin").write_bytes(recorded(read(UNIT, course)))
+    return folder
+
+
+def test_every_solution_is_right_and_every_stub_not_attempted_without_the_demonstrations(course, tmp_path):
+    with_a_prediction(course)
+    lesson, folder = read(UNIT, course), built_beside(course, tmp_path)
+    solved = proofs_of_lessons.checks(lesson, folder, {name: one.solution for name, one in lesson.exercises.items()})
+    assert {name: float(result) for name, result in solved.items()} == {"slope": 2, "slopes": 3, "reading": 1}
+    empty = proofs_of_lessons.checks(lesson, folder, {name: one.stub for name, one in lesson.exercises.items()})
+    assert {result.record["status"] for result in empty.values()} == {"not attempted"}
+
+
+def test_a_solution_that_its_own_check_refuses_is_refused(course, tmp_path, monkeypatch):
+    with_a_prediction(course)
+    spoil(course, "lesson.py", 'return variant, [8, None, [7, "up"]]', 'return variant, [9, None, [7, "up"]]')
+    proofs.load.cache_clear()
+    built_beside(course, tmp_path)
+    monkeypatch.setattr(proofs_of_lessons, "check", lambda *_: [])
+    monkeypatch.setattr(proofs_of_lessons, "current", lambda *_: [])
+    proof = proofs_of_lessons.prove_lesson(UNIT, course, tmp_path)
+    the_problem(proof, "lesson.py", "the check of reading says of its own solution", "mend the solution")
+
+
+def test_a_stub_that_its_check_does_not_know_is_refused(course, tmp_path, monkeypatch):
+    built_beside(course, tmp_path)
+    spoil(course, "lesson.py", '"""The slope for each x."""', '"""The slopes."""')
+    monkeypatch.setattr(proofs_of_lessons, "check", lambda *_: [])
+    monkeypatch.setattr(proofs_of_lessons, "current", lambda *_: [])
+    proof = proofs_of_lessons.prove_lesson(UNIT, course, tmp_path)
+    the_problem(proof, "lesson.py", "the check of slopes takes its stub for an answer")
 
 
 # --- costs -----------------------------------------------------------------------------------------------------------

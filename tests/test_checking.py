@@ -816,10 +816,12 @@ def shell():
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
+    main = sys.modules["__main__"]  # a shell puts a module of its own there, which no other process can be started from
     shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
     shell.displayed = []
     shell.display_formatter.active_types = ["text/plain", "text/html", MIME]
     yield shell
+    sys.modules["__main__"] = main
     shell.atexit_operations()
     atexit.unregister(shell.atexit_operations)
 

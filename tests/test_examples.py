@@ -9,9 +9,11 @@ FILE = pathlib.Path(__file__).parents[1] / "docs" / "examples.py"
 
 @pytest.fixture(scope="module")
 def told():
-    """What each cell of the notebook of examples shows, as text, by its first line."""
+    """What each cell of the notebook of examples shows, as text, by its last line."""
     notebook = jupytext.read(FILE)
-    NotebookClient(notebook, timeout=120, kernel_name="python3", extra_arguments=["--IPKernelApp.log_level=40"]).execute()
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", extra_arguments=["--IPKernelApp.log_level=40"]
+    ).execute()
     shown = {}
     for cell in notebook.cells:
         parts = []
@@ -29,9 +31,10 @@ def test_the_gradients_14_28_and_42_travel(told):
 
 
 def test_a_detached_input_gets_no_gradient(told):
-    assert "4 nodes, from PowBackward0 to the leaf w" in told[
-        'graph.compare(loss, cut, names={"w": w, "x": x}, titles=("tracked", "x detached"))'
-    ]
+    assert (
+        "4 nodes, from PowBackward0 to the leaf w"
+        in told['graph.compare(loss, cut, names={"w": w, "x": x}, titles=("tracked", "x detached"))']
+    )
     assert "leaf w receives 42.\n" in told['graph.steps(cut, names={"w": w, "x": x})']
 
 

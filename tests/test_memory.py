@@ -810,7 +810,9 @@ def test_a_leak_grows_until_memory_runs_out_and_the_others_go_on(sim):
     words = grown.text.splitlines()[0]
     assert f"runs out of memory in step {grown.stopped['loss']}" in words
     assert "Bytes allocated on sim:0" in grown.text
-    assert "-" in grown.text.splitlines()[-8].split()
+    rows = [line.split() for line in grown.text.split("\n\n")[1].splitlines()]
+    assert [str(grown.stopped["loss"] - 1), str(grown.held["loss"][-1]), "0"] in rows
+    assert rows[-1] == ["20", "-", "0"]
 
 
 # ------------------------------------------------------------------------------------------------------- what it shows

@@ -15,7 +15,7 @@ import pytest
 import torch
 from autogradlab.encoding import decode, pack, unpack
 from autogradlab.exercises import AtMost, Budget, Flat, Forbid, Same, define, exercise
-from autogradlab.observation import graph_of, observe, value_text
+from autogradlab.observation import graph_of, observe
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -702,12 +702,6 @@ def test_what_cannot_be_written_down_says_so_and_spares_the_rest():
     assert tree(observation, "bad") == {"$": "unreadable", "message": "the value is nested too deeply"}
     assert tree(observation, "good") == 3
     assert tree(seen(lambda w, x: torch.ones(2).as_subclass(Raising)))["message"] == "looking at it raised SystemExit"
-
-
-def test_a_value_in_one_line_is_short_whatever_it_is():
-    assert value_text([1, "a\n  b"]) == "[1, 'a\\n b']"
-    assert value_text("x" * 1000, 10) == "'xxxxxxxx…"
-    assert value_text(Evil()) == "<Evil whose repr raises RuntimeError>"
 
 
 # ------------------------------------------------------------------------------------------------ costs

@@ -65,9 +65,9 @@ def tensor(*numbers, **options):
 # ----------------------------------------------------------------------------------------- values, shapes, kinds
 
 VALUES = [
-    (1.0, 1.5, "y is 1, expected 1.5"),
+    (1.0, 1.5, "y is 1.0, expected 1.5"),
     (0.1, 0.30000001192092896, "y is 0.1, expected 0.3"),
-    (1.00000001, 1.00004, "y is 1, expected 1.00004"),
+    (1.00000001, 1.00004, "y is 1.0, expected 1.00004"),
     (3, 4, "y is 3, expected 4"),
     (True, False, "y is True, expected False"),
     (True, 1, "y is a bool, expected an int"),
@@ -93,16 +93,16 @@ VALUES = [
     (range(3), [0, 1, 2], "y is a range, expected a list"),
     (numpy.float64(1.0), 1.0, "y is a NumPy float64, expected a float"),
     (numpy.float32(1.0), numpy.float64(1.0), "y is a NumPy float32, expected a NumPy float64"),
-    (numpy.float64(1.0), numpy.float64(2.0), "y is 1, expected 2"),
+    (numpy.float64(1.0), numpy.float64(2.0), "y is 1.0, expected 2.0"),
     (print, 1, "y is a builtin_function_or_method, expected an int"),
     (nn.ReLU(), nn.Tanh(), "y is a ReLU, expected a Tanh"),
-    (tensor(1.0), tensor(1.5), "y is 1, expected 1.5"),
-    (tensor([3.0]), tensor([4.0]), "y[0] is 3, expected 4"),
-    (tensor(1.0, 2.0), tensor(1.0, 4.0), "y: 1 of 2 values differ; at [1] it is 2, expected 4"),
+    (tensor(1.0), tensor(1.5), "y is 1.0, expected 1.5"),
+    (tensor([3.0]), tensor([4.0]), "y[0] is 3.0, expected 4.0"),
+    (tensor(1.0, 2.0), tensor(1.0, 4.0), "y: 1 of 2 values differ; at [1] it is 2.0, expected 4.0"),
     (tensor(1, 2), tensor(1, 4), "y: 1 of 2 values differ; at [1] it is 2, expected 4"),
     (tensor(True, False), tensor(True, True), "y: 1 of 2 values differ; at [1] it is False, expected True"),
     (tensor(1j, 2.0), tensor(1j, 3.0), "y: 1 of 2 values differ; at [1] it is (2+0j), expected (3+0j)"),
-    (torch.ones(2, 3), torch.zeros(2, 3), "y: 6 of 6 values differ; at [0, 0] it is 1, expected 0"),
+    (torch.ones(2, 3), torch.zeros(2, 3), "y: 6 of 6 values differ; at [0, 0] it is 1.0, expected 0.0"),
     (torch.ones(2), torch.ones(1, 2), "y has shape (2,), expected (1, 2)"),
     (torch.ones(()), torch.ones(1), "y has shape (), expected (1,)"),
     (torch.ones(0, 3), torch.ones(3, 0), "y has shape (0, 3), expected (3, 0)"),
@@ -115,10 +115,14 @@ VALUES = [
     (1.0, tensor(1.0), "y is a float, expected a tensor"),
     (numpy.ones(2), torch.ones(2), "y is a NumPy array, expected a tensor"),
     (torch.eye(2).to_sparse(), torch.eye(2), "y is a sparse tensor, expected a tensor"),
-    (torch.eye(2).to_sparse(), 2 * torch.eye(2).to_sparse(), "y[1]: 2 of 2 values differ; at [0] it is 1, expected 2"),
+    (
+        torch.eye(2).to_sparse(),
+        2 * torch.eye(2).to_sparse(),
+        "y[1]: 2 of 2 values differ; at [0] it is 1.0, expected 2.0",
+    ),
     (torch.ones(2, device="meta"), torch.ones(2), "y is a tensor on meta, expected a tensor"),
     (numpy.ones(2), numpy.ones(3), "y is an array of shape (2,), float64, expected an array of shape (3,), float64"),
-    (numpy.ones(2), numpy.zeros(2), "y: 2 of 2 values differ; at [0] it is 1, expected 0"),
+    (numpy.ones(2), numpy.zeros(2), "y: 2 of 2 values differ; at [0] it is 1.0, expected 0.0"),
     (numpy.arange(2), numpy.zeros(2, dtype=int), "y is array([0, 1]), expected array([0, 0])"),
 ]
 
@@ -136,7 +140,7 @@ def test_yours_stands_beside_expected():
     found = difference("returned.y", given_back(numpy.ones(2)), given_back(torch.ones(2)))
     assert (found.yours, found.expected) == ("array([1., 1.])", "tensor([1., 1.])")
     found = difference("returned.y", given_back(torch.ones(100)), given_back(torch.zeros(100)))
-    assert (found.yours, found.expected) == ("1 at [0]", "0 at [0]")
+    assert (found.yours, found.expected) == ("1.0 at [0]", "0.0 at [0]")
 
 
 def test_numbers_that_look_the_same_are_shown_in_full():
@@ -330,7 +334,7 @@ ASPECTS = [
         "arguments.w.grad",
         with_grad(torch.ones(2)),
         with_grad(torch.zeros(2)),
-        "w.grad after the call: 2 of 2 values differ; at [0] it is 1, expected 0",
+        "w.grad after the call: 2 of 2 values differ; at [0] it is 1.0, expected 0.0",
     ),
     (
         "arguments.*.grad",
@@ -343,13 +347,13 @@ ASPECTS = [
         "arguments.x",
         lambda w, x: x.fill_(2.0),
         lambda w, x: x.fill_(3.0),
-        "x after the call: 3 of 3 values differ; at [0] it is 2, expected 3",
+        "x after the call: 3 of 3 values differ; at [0] it is 2.0, expected 3.0",
     ),
     (
         "arguments",
         lambda w, x: x.fill_(2.0),
         lambda w, x: x.fill_(3.0),
-        "x after the call: 3 of 3 values differ; at [0] it is 2, expected 3",
+        "x after the call: 3 of 3 values differ; at [0] it is 2.0, expected 3.0",
     ),
     (
         "arguments.x.version",
@@ -398,7 +402,7 @@ def test_arguments_are_named_by_the_call_after_which_they_differ():
         program(x, 2)
         return {}
 
-    said = "w after call 2: 2 of 2 values differ; at [0] it is 1, expected 0"
+    said = "w after call 2: 2 of 2 values differ; at [0] it is 1.0, expected 0.0"
     assert words("arguments.w", lambda w, x: w.add_(x == 2), nothing, script) == said
 
 
@@ -407,7 +411,7 @@ def test_an_item_of_an_argument_is_named_before_the_moment():
         program([torch.zeros(2)], 1)
         return {}
 
-    said = "w[0] after the call: 2 of 2 values differ; at [0] it is 1, expected 0"
+    said = "w[0] after the call: 2 of 2 values differ; at [0] it is 1.0, expected 0.0"
     assert words("arguments.w", lambda w, x: w[0].fill_(1), nothing, script) == said
     assert words("arguments.w", lambda w, x: w.append(1), nothing, script) == (
         "w after the call has 2 items, expected 1 item"
@@ -462,13 +466,13 @@ OBJECTS = [
         with_module,
         "arguments.model",
         lambda m, x: m[0].weight.data.zero_(),
-        "model.0.weight at the end: 2 of 2 values differ; at [0, 0] it is 0, expected 0.5",
+        "model.0.weight at the end: 2 of 2 values differ; at [0, 0] it is 0.0, expected 0.5",
     ),
     (
         with_module,
         "arguments.model",
         lambda m, x: m[1].running_mean.add_(3),
-        "model.1.running_mean[0] at the end is 3, expected 0",
+        "model.1.running_mean[0] at the end is 3.0, expected 0.0",
     ),
     (
         with_module,
@@ -519,7 +523,7 @@ def test_another_state_of_an_optimizer_is_named():
     def steps(count):
         return silently(lambda w, o: [o.step() for _ in range(count)])
 
-    said = "optimizer.state[0]['momentum_buffer'] at the end: 2 of 2 values differ; at [0] it is 1.9, expected 1"
+    said = "optimizer.state[0]['momentum_buffer'] at the end: 2 of 2 values differ; at [0] it is 1.9, expected 1.0"
     assert words("arguments.optimizer", steps(2), steps(1), with_optimizer) == said
 
 

@@ -250,6 +250,42 @@ def test_an_index_that_accepts_and_says_nothing_costs_no_more_than_its_time(run)
         assert time.perf_counter() - start < 2
 
 
+# The test suite itself
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Runs two tests, one without its tool and one that is long, under this suite's conftest.py: exit code, output."""
+    shutil.copy(ROOT / "tests/conftest.py", tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    long: takes long\n", encoding="utf-8")
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n\ndef test_tool():\n    pytest.skip('no dot on PATH')\n\n"
+        "@pytest.mark.long\ndef test_long():\n    pass\n",
+        encoding="utf-8",
+    )
+
+    def run(*options, **environ):
+        base = {name: value for name, value in os.environ.items() if name != "REQUIRE_ALL"}
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+        done = subprocess.run(command, cwd=tmp_path, env=base | environ, capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    return run
+
+
+def test_a_missing_tool_skips_a_test_on_a_laptop_and_fails_it_in_ci(suite):
+    code, out = suite()
+    assert code == 0
+    assert "1 skipped, 1 deselected" in out
+    code, out = suite(REQUIRE_ALL="1")
+    assert code == 1
+    assert "REQUIRE_ALL is set, and this was skipped: no dot on PATH" in out
+
+
+def test_long_tests_run_when_they_are_asked_for(suite):
+    assert "1 passed, 1 skipped" in suite("--long")[1]
+
+
 # Dependencies and packaging
 
 

@@ -17,7 +17,6 @@ tensor; only so is the peak exact. Both give the same figures. Neither keeps any
 
 import gc
 import itertools
-from collections import deque
 from dataclasses import dataclass
 
 import numpy
@@ -28,6 +27,7 @@ from autogradlab import figures
 from autogradlab.costs import GraphBytes, Held, parameter_of, tensors_in
 from autogradlab.counters import MAX_LINES, callers_line, described
 from autogradlab.encoding import memory_key
+from autogradlab.nodes import leaf_of, walk
 from autogradlab.output import Output, Picture, Table
 
 _ONCE = "A storage that several nodes saved counts once, at the first."
@@ -115,10 +115,10 @@ def held_by(value) -> Kept:
                    all      4        0      0                0
     """
     with torch._C.DisableTorchFunction():
-        nodes = _walk(_roots(value))
+        nodes = walk(*_roots(value))
         parameters, kept = set(), []
         for node in nodes:
-            leaf = _leaf_of(node)
+            leaf = leaf_of(node)
             if leaf is not None and leaf.layout is torch.strided:
                 parameters.add(memory_key(leaf))
             kept.append([*_saved(node)])
@@ -158,22 +158,6 @@ def _nodes_of(tensor) -> list:
 def _is_node(kind) -> bool:
     """Whether objects of this class are nodes."""
     return issubclass(kind, torch._C._FunctionBase) or type(kind) is type and hasattr(kind, "next_functions")
-
-
-def _walk(roots) -> list:
-    """All nodes that edges lead to, each once, depth first."""
-    found, pending = {}, deque(roots)
-    while pending:
-        node = pending.popleft()
-        if node not in found:
-            found[node] = True
-            pending.extendleft(following for following, _ in reversed(node.next_functions) if following is not None)
-    return list(found)
-
-
-def _leaf_of(node):
-    """The leaf of an `AccumulateGrad`, else None."""
-    return None if isinstance(node, torch._C._FunctionBase) else getattr(node, "variable", None)
 
 
 def _saved(node):
@@ -346,7 +330,7 @@ class watch(GraphBytes, Output):
         sizes = {key: count for key, count, _ in self._counting()}
         tally = _Tally(set())
         with torch._C.DisableTorchFunction():
-            for node in _walk(_live_roots()):
+            for node in walk(*_live_roots()):
                 saved = [held for held in map(self._own, _saved(node)) if held is not None]
                 if saved:
                     tally.add(node, [[(key, sizes[key]) for key in held.keys if key in sizes] for held in saved])
@@ -467,12 +451,15 @@ class Growth(Output):
 
     def _table(self, columns, caption):
         longest = max(map(len, columns.values()))
+        # The last step of each, and steps at equal distances.
+        shown = {len(series) - 1 for series in columns.values() if series}
+        shown |= {round(at) for at in numpy.linspace(0, longest - 1, min(longest, MAX_STEPS))}
+        if len(shown) < longest:
+            caption += f", {len(shown)} of {longest} steps"
         rows = [
             [number + 1, *(series[number] if number < len(series) else "-" for series in columns.values())]
-            for number in sorted({round(at) for at in numpy.linspace(0, longest - 1, min(longest, MAX_STEPS))})
+            for number in sorted(shown)
         ]
-        if len(rows) < longest:
-            caption += f", {len(rows)} of {longest} steps"
         return Table(["step", *columns], rows, caption)
 
 
@@ -525,4 +512,4 @@ def _grow(result, label, step, arguments):
                 more = result.allocated.setdefault(device, {}).setdefault(label, [])
                 more.append(now - before.get(device, (0, 0))[0])
     result.held[label], result.peak[label] = series, watched.peak
-    result.nodes[label] = len(_walk(_roots([one for one in tree_leaves(kept) if isinstance(one, torch.Tensor)])))
+    result.nodes[label] = len(walk(*_roots([one for one in tree_leaves(kept) if isinstance(one, torch.Tensor)])))

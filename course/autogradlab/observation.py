@@ -7,7 +7,6 @@ import io
 import itertools
 import linecache
 import pathlib
-import re
 import sys
 import traceback
 
@@ -17,6 +16,7 @@ import torch
 from autogradlab.case import Case
 from autogradlab.costs import Meter
 from autogradlab.encoding import Encoder, EncodingError, memory_key, type_name
+from autogradlab.nodes import leaf_of, node_name, walk
 from autogradlab.requirements import ASPECTS
 from autogradlab.state import preserved
 from autogradlab.steps import LIBRARIES, StepLimit, Steps
@@ -207,7 +207,7 @@ def _memory(value):
 
 
 def _node_name(node) -> str:
-    return re.sub(r"\d+$", "", node.name().split("::")[-1])
+    return node_name(node).rstrip("0123456789")
 
 
 def graph_of(tensor, labels=None) -> dict:
@@ -217,19 +217,13 @@ def graph_of(tensor, labels=None) -> dict:
     """
     if tensor.grad_fn is None:
         return {"nodes": [], "edges": []}
-    numbers, order, pending = {}, [], [tensor.grad_fn]
-    while pending:
-        node = pending.pop()
-        if node in numbers:
-            continue
-        if len(order) >= MAX_GRAPH:
-            raise EncodingError(f"the graph has more than {MAX_GRAPH} nodes")
-        numbers[node] = len(order)
-        order.append(node)
-        pending += [following for following, _ in reversed(node.next_functions) if following is not None]
+    order = walk(tensor.grad_fn)
+    if len(order) > MAX_GRAPH:
+        raise EncodingError(f"the graph has more than {MAX_GRAPH} nodes")
+    numbers = {node: number for number, node in enumerate(order)}
     names = []
     for node in order:
-        leaf = getattr(node, "variable", None)
+        leaf = leaf_of(node)
         label = labels.leaf(leaf) if labels is not None and leaf is not None else None
         names.append(_node_name(node) + (f" {label}" if label else ""))
     edges = [[None if to is None else [numbers[to], index] for to, index in node.next_functions] for node in order]

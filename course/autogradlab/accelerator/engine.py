@@ -3,7 +3,7 @@
 import torch
 from torch.autograd.variable import Variable
 
-from autogradlab.accelerator.interruptions import from_the_first_instruction, keep, release
+from autogradlab.accelerator.interruptions import backward, from_the_first_instruction, keep, release
 
 
 def start():
@@ -24,7 +24,7 @@ def _type(self, nothing=frozenset(), kind=torch._C._autograd.DeviceType.PrivateU
         # The end of a loop is where Python notices an error that is pending; any call would fail with it.
         for _ in nothing:
             pass
-    except BaseException as error:  # noqa: BLE001 everything has to be kept, Ctrl-C above all
+    except BaseException as error:
         keep(error)
     return kind
 
@@ -44,7 +44,8 @@ def adapt():
             before = multithreading()
             set_multithreading(False)
             try:
-                result = super().run_backward(*args, **kwargs)
+                with backward():
+                    result = super().run_backward(*args, **kwargs)
             except SystemError:
                 # What PyTorch says where the error that it was to report was kept instead.
                 release()

@@ -1,12 +1,17 @@
-"""Errors that arrive where PyTorch has no way to pass them on, kept until it has.
+"""Errors that arrive where PyTorch cannot pass them on, kept until it can.
 
-PyTorch calls two Python functions of a device from C++ that may not throw: the guard's `type_`, on the way out of every
-node of a graph, and `__del__` of what a storage holds. Two kinds of errors are met there. One is pending already: a hook
-failed, and PyTorch is about to report it. The other arrives by itself, because Python looks for Ctrl-C, and for what other
-threads raise, at the beginning of every function. Either would end the process, or be lost.
+At every node of a graph, forward and backward, PyTorch asks the guard of a device written in Python for the device's type,
+from C++ that may not throw: an error met there ends the process. Three kinds are met. One is pending already, because a
+hook failed and PyTorch is about to report it. One comes from another thread, which Python looks for where functions begin.
+And Ctrl-C (the stop button of a notebook) is looked for inside the call into Python, before any function of ours.
 """
 
+import _thread
+import contextlib
+import signal
+import sys
 import threading
+import time
 import types
 
 _kept = {}
@@ -18,7 +23,9 @@ def keep(error: BaseException):
 
 
 def release():
-    """Raises what was kept in this thread, if anything was."""
+    """Raises what was kept in this thread, if anything was; called where an error may be raised."""
+    if _interrupts.noted is not None and _interrupts.in_main_thread():
+        _interrupts.deliver()
     if not _kept:
         return
     error = _kept.pop(threading.get_ident(), None)
@@ -30,13 +37,95 @@ def release():
             del error
 
 
+# ------------------------------------------------------------------------------------------------ Ctrl-C
+
+
+class _Interrupts:
+    """Notes Ctrl-C while operations on sim are under way, for the next one or the end of backward to raise.
+
+    Elsewhere it goes to the handler that was there before, at once. What is not raised soon is sent again, so that a program
+    that has turned to something else is interrupted all the same.
+    """
+
+    SOON, AGAIN = 0.05, 0.1
+
+    def __init__(self):
+        self.handler = self.noted = None
+        self.last, self.backwards = 0.0, 0
+        self.main = threading.main_thread().ident
+
+    def in_main_thread(self):
+        return _thread.get_ident() == self.main
+
+    def watch(self):
+        """Takes Ctrl-C over, where it is not yet; a notebook sets its handler anew for every cell."""
+        if not self.in_main_thread():
+            return
+        handler = signal.getsignal(signal.SIGINT)
+        if handler != self.arrive and callable(handler):
+            self.handler = handler
+            signal.signal(signal.SIGINT, self.arrive)
+
+    def arrive(self, number, frame):
+        if not self.backwards and time.monotonic() - self.last > self.SOON:
+            self.noted = None
+            self.handler(number, frame)
+        elif self.noted is None:
+            self.noted = number
+            _thread.start_new_thread(self._send_again, (number,))
+
+    def _send_again(self, number):
+        while self.noted is not None:
+            time.sleep(self.AGAIN)
+            if self.noted is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pthread_kill(self.main, number) if hasattr(
+                        signal, "pthread_kill"
+                    ) else _thread.interrupt_main()
+
+    def deliver(self):
+        number, self.noted = self.noted, None
+        self.handler(number, sys._getframe())
+
+
+_interrupts = _Interrupts()
+
+
+def begin_operation():
+    """Called where an operation on sim begins; raises what was kept."""
+    release()
+    _interrupts.watch()
+
+
+def end_operation():
+    """Called where an operation on sim ends, before PyTorch asks the guard."""
+    _interrupts.last = time.monotonic()
+
+
+@contextlib.contextmanager
+def backward():
+    """Notes Ctrl-C as long as backward runs, and raises it at its end if no operation did."""
+    if not _interrupts.in_main_thread():
+        yield
+        return
+    _interrupts.watch()
+    _interrupts.backwards += 1
+    try:
+        yield
+    finally:
+        _interrupts.backwards -= 1
+
+
+# ------------------------------------------------------------------------------------------------ other threads
+
+
 def from_the_first_instruction(function):
-    """The same function, whose first `try` begins where the function does: before the look for interruptions.
+    """The same function, whose first `try` begins where the function does: before the look for what other threads raise.
 
     Expects a function that begins with a `try` and has no free variables.
     """
     table = function.__code__.co_exceptiontable
-    start, length, target, depth, *_ = _numbers(table)
+    start, _, target, depth, *_ = _numbers(table)
     assert start and not function.__code__.co_freevars, "the function does not begin with a try"
     earlier = bytearray().join(map(_bytes, (0, start, target, depth)))
     earlier[0] |= _ENTRY

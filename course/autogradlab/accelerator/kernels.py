@@ -9,7 +9,7 @@ import torch
 
 from autogradlab.accelerator import generators
 from autogradlab.accelerator.counters import totals, trip
-from autogradlab.accelerator.interruptions import release
+from autogradlab.accelerator.interruptions import begin_operation, end_operation
 from autogradlab.accelerator.memory import (
     CPU,
     CPU_KERNEL,
@@ -104,12 +104,15 @@ def kernel(op):
     plan = _Plan(op)
 
     def run(*args, **kwargs):
-        release()
+        begin_operation()
         if _mode_enabled():
             # A mode of the caller's, such as a default device, is not meant for the calls in here.
             with _modes_off():
-                return _run(plan, args, kwargs)
-        return _run(plan, args, kwargs)
+                result = _run(plan, args, kwargs)
+        else:
+            result = _run(plan, args, kwargs)
+        end_operation()
+        return result
 
     return run
 

@@ -72,7 +72,7 @@ class _Allocation:
     def __del__(self, memory=memory, keep=keep):
         try:
             memory.allocated -= self.size
-        except BaseException as error:  # noqa: BLE001 what arrives before the first line must not cost the memory
+        except BaseException as error:
             memory.allocated -= self.size
             keep(error)
 

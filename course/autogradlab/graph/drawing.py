@@ -9,7 +9,8 @@ from autogradlab.figures import PALETTE
 from autogradlab.graph import words
 from autogradlab.graph.names import named_tensors, printable
 from autogradlab.graph.rendering import NoRenderer, svg
-from autogradlab.graph.structure import described, gradient_edge, walk
+from autogradlab.graph.structure import described, gradient_edge
+from autogradlab.nodes import walk
 from autogradlab.output import Output, Picture
 
 _WIDEST = 60  # characters of a line in a picture

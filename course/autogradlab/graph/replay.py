@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch.autograd.graph import GradientEdge
 
-from autogradlab.graph.structure import described, gradient_edge, leaf_of, walk
+from autogradlab.graph.structure import described, gradient_edge
 from autogradlab.graph.words import subject
+from autogradlab.nodes import leaf_of, walk
 from autogradlab.output import as_text
 
 _MOST_VALUES = 4

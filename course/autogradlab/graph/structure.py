@@ -9,6 +9,7 @@ import torch
 
 from autogradlab.graph import words
 from autogradlab.graph.names import Names, named_tensors, source
+from autogradlab.nodes import leaf_of, node_name, walk
 from autogradlab.output import as_text
 
 
@@ -185,28 +186,6 @@ def gradient_edge(tensor):
     with torch.inference_mode(False), torch.enable_grad():
         edge = torch.autograd.graph.get_gradient_edge(tensor)
     return edge.node, edge.output_nr
-
-
-def walk(start) -> list:
-    """All nodes that the edges lead to from a node, each once, depth first; deep graphs are no problem."""
-    found, pending = {}, [start]
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found[node] = True
-            pending += [following for following, _ in reversed(node.next_functions) if following is not None]
-    return list(found)
-
-
-def node_name(node) -> str:
-    """PyTorch's name of a node, without its C++ namespace."""
-    return node.name().rsplit("::", 1)[-1]
-
-
-def leaf_of(node):
-    """The leaf of an `AccumulateGrad`, else None."""
-    # A custom Function may have any attributes, `ctx.variable` too.
-    return None if isinstance(node, torch._C._FunctionBase) else getattr(node, "variable", None)
 
 
 def facts(tensor, names) -> TensorFacts:
