@@ -15,7 +15,7 @@ from autogradlab import checking, units
 from autogradlab.checking import check
 from autogradlab.exercises import define, load_attempts, load_cases, stub_digest
 from autogradlab.recorded import FILE, record_exercise, write
-from autogradlab.verdicts import MIME, CheckFailed, CheckResult
+from autogradlab.verdicts import MIME, CheckFailed, CheckResult, prose
 
 CASES = """
 import torch
@@ -847,3 +847,7 @@ def test_in_ipython_names_are_the_notebooks_and_the_traceback_is_the_message(
     shell.run_cell(STUBS["fresh_gradients"])
     monkeypatch.delenv("NBGRADER_EXECUTION")
     assert shell.run_cell("check('fresh_gradients')").result.record["status"] == "not attempted"
+
+
+def test_what_stands_in_backticks_is_code_on_the_page_and_the_rest_is_text():
+    assert prose("after the call `w.grad` is <b>") == "after the call <code>w.grad</code> is &lt;b&gt;"

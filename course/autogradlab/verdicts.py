@@ -159,12 +159,17 @@ class Told:
         return CheckResult(score, record, _page(head, rows, [*facts, *said], link, text))
 
 
+def prose(text: str) -> str:
+    """A sentence as HTML, with what stands in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+
+
 def _page(head, rows, paragraphs, link, text) -> str:
     """The verdict as HTML that needs no style sheet: words carry every meaning, colours none."""
     parts = ['<div class="autogradlab-check">', f"<p><strong>{html.escape(head)}</strong></p>"]
     if rows:
         body = "".join(
-            f"<tr><th scope='row' style='text-align:left;font-weight:normal'>{html.escape(requirement.words)}</th>"
+            f"<tr><th scope='row' style='text-align:left;font-weight:normal'>{prose(requirement.words)}</th>"
             f"<td style='text-align:left'>{'<strong>met</strong>' if met else '<strong>missed</strong>'}</td></tr>"
             for requirement, met in rows
         )
@@ -174,7 +179,7 @@ def _page(head, rows, paragraphs, link, text) -> str:
         )
     for paragraph in paragraphs:
         first, newline, rest = paragraph.partition("\n")
-        parts.append(f"<p>{html.escape(first)}</p>")
+        parts.append(f"<p>{prose(first)}</p>")
         if newline:
             parts.append(f"<pre style='white-space:pre-wrap'>{html.escape(rest)}</pre>")
     if link:
