@@ -18,7 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
+from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -49,6 +51,14 @@ def tracked(*shape, dtype=torch.float32):
 @pytest.fixture
 def model():
     return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1))
+
+
+@pytest.fixture
+def sim():
+    reason = accelerator.why_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    return accelerator.register(note=False)
 
 
 def loss_of(model, batch=256):
@@ -193,6 +203,19 @@ def test_parameters_count_nowhere():
         loss = (frozen(x) @ w * (w.detach().sum() + frozen(x).sum())).sin().sum()
     hidden, product, factor = 5 * 4, 5 * 2, 1
     assert watched.now == held_by(loss).bytes == (hidden + 2 * product + factor) * FLOAT
+
+
+def test_a_parameter_that_is_saved_only_detached_has_to_be_told():
+    w = tracked(5)
+    with watch() as watched:
+        told = w * w.detach()
+        assert watched.now == 5 * FLOAT
+        watched.exclude(w)
+        assert watched.now == 0
+        del told
+    assert watched.now == 0
+    # Of a graph that exists, every parameter is known.
+    assert held_by(w * w.detach()).bytes == 0
 
 
 def test_plain_numbers_count_nowhere():
@@ -345,14 +368,15 @@ def test_the_nodes_of_all_that_is_held_are_found():
 def test_what_is_watched_is_freed_like_what_is_not():
     model = nn.Linear(3, 4)
     with watch() as watched:
-        loss = model(torch.randn(2, 3)).exp().sum()
+        # Of a tracked input's layer, the weight is saved too.
+        loss = model(tracked(2, 3)).exp().sum()
         found = [weakref.ref(one) for one in (loss, model.weight, model)]
-        storage = weakref.ref(model.weight.untyped_storage())
+        storage = StorageWeakRef(model.weight.untyped_storage())
         shown = [held_by(loss), watched.text, watched.by_node(), watched.by_line(), held_by(model)]
         del loss, model
     gc.collect()
     assert [one() for one in found] == [None] * 3
-    assert storage() is None
+    assert storage.expired()
     assert watched.now == 0
     assert len(shown) == 5
 
@@ -400,6 +424,7 @@ class Operators(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.usefixtures("sim")  # its allocator is asked too
 @pytest.mark.parametrize("mode", [Calls, Operators])
 def test_a_mode_of_the_programs_own_sees_nothing_of_it(mode):
     x = torch.randn(4, 3)
@@ -463,6 +488,18 @@ def test_a_saved_tensor_changed_in_place_raises_as_it_does_unwatched():
     assert "is at version 1; expected version 0 instead" in str(in_the_block.value)
 
 
+def test_a_class_of_tensors_with_operators_of_its_own_stays_itself():
+    a = TwoTensor(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])).requires_grad_()
+
+    def gradient():
+        (found,) = torch.autograd.grad((a * 2).exp().sum(), a)
+        return found.a.tolist(), found.b.tolist()
+
+    plain = gradient()
+    with watch():
+        assert gradient() == plain
+
+
 @pytest.mark.parametrize("order", [2, 3])
 def test_higher_derivatives_are_the_same_when_watched(order):
     def derivative():
@@ -518,7 +555,10 @@ def test_a_watch_within_a_watch_counts_for_both():
             assert held_by([a, b]).bytes == 40
         c = (w * 3).exp()
     assert (outer.now, inner.now) == (60, 20)
-    assert [one.by_node().text.split()[-2] for one in (outer, inner)] == ["60", "20"]
+    assert [one.by_node().text.splitlines()[-1].split()[1:4] for one in (outer, inner)] == [
+        ["3", "3", "60"],
+        ["1", "1", "20"],
+    ]
     b.sum().backward()
     assert (outer.now, inner.now) == (40, 0)
     assert w.grad is not None
@@ -608,7 +648,7 @@ def test_a_checkpoint_holds_only_its_input_and_needs_the_rest_for_a_moment():
     x = torch.randn(100, requires_grad=True)
 
     def segment(x):
-        return x.exp().sin().exp().sin()
+        return x.exp().sin().exp()
 
     def run(forward):
         with watch() as watched:
@@ -619,7 +659,7 @@ def test_a_checkpoint_holds_only_its_input_and_needs_the_rest_for_a_moment():
         return held, watched.peak, gradient
 
     held, peak, gradient = run(segment)
-    # Of each of the two: what the first exp() made, what sin() made and the second exp() made of it.
+    # Of each of the two: what the first exp() made, and the second, which is the last that is saved.
     assert held == peak == 2 * 2 * 100 * FLOAT
     held, peak, same = run(lambda x: checkpoint(segment, x, use_reentrant=False))
     # The two inputs; then what one of the two saves.
@@ -767,14 +807,6 @@ def test_cuda_is_not_started_by_watching():
     assert not torch.cuda.is_initialized()
 
 
-@pytest.fixture
-def sim():
-    reason = accelerator.why_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
-    return accelerator.register(note=False)
-
-
 def test_on_the_simulated_accelerator_graph_and_allocator_agree(sim):
     model = nn.Linear(64, 32).to(sim)
     x = torch.randn(256, 64, device=sim)
@@ -850,6 +882,32 @@ def test_a_long_growth_shows_some_of_its_steps_the_last_among_them():
     rows = grown.text.split("\n\n")[1].splitlines()
     assert rows[0].endswith("12 of 100 steps")
     assert (rows[2].split(), rows[-1].split()) == (["1", "4"], ["100", "400"])
+
+
+def test_the_last_step_before_memory_ran_out_is_shown():
+    done = []
+
+    def step():
+        if len(done) == 9:
+            raise torch.OutOfMemoryError("full")
+        done.append(tracked(1).exp())
+
+    grown = growth(lambda keep: keep(), steps=20, variants={"leak": step, "none": lambda: None})
+    rows = [line.split() for line in grown.text.split("\n\n")[1].splitlines()]
+    assert ["9", "36", "0"] in rows
+    assert ["10", "-", "0"] in rows
+    assert grown.text.startswith(
+        "Held by graphs after 20 steps: leak grows to 36 bytes and runs out of memory in step 10;"
+    )
+
+
+def test_memory_may_run_out_in_the_first_step():
+    def step():
+        raise torch.OutOfMemoryError("full")
+
+    grown = growth(step, steps=2)
+    assert grown.text.startswith("Held by graphs after 2 steps: held runs out of memory in step 1.")
+    assert "runs out of memory in step 1" in grown.html
 
 
 def test_growth_needs_a_step():

@@ -43,6 +43,12 @@ def outcome(said, answer, happened, confidence=3, **options):
     return said()
 
 
+def test_none_beside_other_answers_is_an_answer(said):
+    first, second = outcome(said, [80, None, True, -38], [80.0, None, True, -38.0])[:2]
+    assert (first, "You said [80, None, True, -38]" in second) == ("As you said.", True)
+    assert commitments() == [{"name": "it", "committed": True}]
+
+
 @pytest.mark.parametrize(
     ("answer", "confidence", "missing"),
     [
@@ -51,7 +57,8 @@ def outcome(said, answer, happened, confidence=3, **options):
         (28, None, "your confidence (1, a guess, to 5, certain)"),
         (..., 3, "your answer"),
         (" ", 3, "your answer"),
-        ([14, None, 42], 3, "your answer"),
+        ([14, ..., 42], 3, "your answer"),
+        ([None, None], 3, "your answer"),
     ],
 )
 def test_with_a_blank_prediction_no_result_is_shown(said, answer, confidence, missing):

@@ -388,12 +388,14 @@ def _live_roots() -> list:
 def _allocations() -> dict:
     """`{device: (bytes now, most bytes so far)}` as the allocators of the accelerators in use say."""
     found = {}
-    for kind in ("cuda", "sim"):
-        backend = getattr(torch, kind, None)
-        # Asking CUDA for anything else would start it.
-        if backend is not None and backend.is_initialized():
-            for index in range(backend.device_count()):
-                found[f"{kind}:{index}"] = backend.memory_allocated(index), backend.max_memory_allocated(index)
+    # A mode of the program's own would see that devices are made.
+    with torch._C.DisableTorchFunction():
+        for kind in ("cuda", "sim"):
+            backend = getattr(torch, kind, None)
+            # Asking CUDA for anything else would start it.
+            if backend is not None and backend.is_initialized():
+                for index in range(backend.device_count()):
+                    found[f"{kind}:{index}"] = backend.memory_allocated(index), backend.max_memory_allocated(index)
     return found
 
 

@@ -187,7 +187,9 @@ def _comparison(prediction, happened, see, within):
 
 def _is_blank(value):
     if isinstance(value, list | tuple):
-        return any(map(_is_blank, value))
+        # Beside other answers None is one: what .grad reads, say.
+        filled = [item for item in value if item is not None]
+        return len(value) > 0 and not filled or any(map(_is_blank, filled))
     return value is None or value is ... or (isinstance(value, str) and not value.strip())
 
 

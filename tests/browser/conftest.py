@@ -33,6 +33,7 @@ RECORD = "application/vnd.autogradlab+json"
 PANEL = "window.jupyterapp.shell.currentWidget"
 NOTEBOOK = f"{PANEL}.content"
 START = 60  # seconds that the server may take
+PATIENCE = 120  # seconds that anything in the page may take, such as a notebook that is run
 
 
 @dataclass(frozen=True)
@@ -136,13 +137,18 @@ class Notebook:
         page.goto(server.page(path))
         page.wait_for_selector(".jp-Notebook .jp-Cell")
         # The toolbar's indicator is idle before there is a kernel, too.
-        page.evaluate(f"() => {PANEL}.sessionContext.ready")
-        page.evaluate(f"() => {PANEL}.sessionContext.session.kernel.info")
+        self.wait_for(f"{PANEL}.sessionContext.ready")
+        self.wait_for(f"{PANEL}.sessionContext.session.kernel.info")
+
+    def wait_for(self, promise: str, argument=None) -> None:
+        """Return when a promise of JupyterLab is kept; playwright alone would wait for ever."""
+        words = "document.querySelector('.jp-Dialog')?.innerText ?? 'no dialog is open'"
+        late = f"new Promise((_, reject) => setTimeout(() => reject(new Error({words})), {PATIENCE * 1000}))"
+        self.page.evaluate(f"argument => Promise.race([{promise}, {late}])", argument)
 
     def execute(self, command: str, **arguments) -> None:
         """Run a command of JupyterLab to its end; menus are slower and were seen to miss a click."""
-        call = "([command, arguments]) => window.jupyterapp.commands.execute(command, arguments)"
-        self.page.evaluate(call, [command, arguments])
+        self.wait_for("window.jupyterapp.commands.execute(...argument)", [command, arguments])
 
     def cells(self) -> list[dict]:
         """The cells as JupyterLab holds them, outputs included."""

@@ -1,9 +1,10 @@
 """Errors that arrive where PyTorch cannot pass them on, kept until it can.
 
-At every node of a graph, forward and backward, PyTorch asks the guard of a device written in Python for the device's type,
-from C++ that may not throw: an error met there ends the process. Three kinds are met. One is pending already, because a
-hook failed and PyTorch is about to report it. One comes from another thread, which Python looks for where functions begin.
-And Ctrl-C (the stop button of a notebook) is looked for inside the call into Python, before any function of ours.
+At every node of a graph, forward and backward, PyTorch asks the guard of a device written in Python for the device's
+type, from C++ that may not throw: an error met there ends the process. Three kinds are met. One is pending already,
+because a hook failed and PyTorch is about to report it. One comes from another thread, which Python looks for where
+functions begin. And Ctrl-C (the stop button of a notebook) is looked for inside the call into Python, before any
+function of ours.
 """
 
 import _thread
@@ -43,8 +44,8 @@ def release():
 class _Interrupts:
     """Notes Ctrl-C while operations on sim are under way, for the next one or the end of backward to raise.
 
-    Elsewhere it goes to the handler that was there before, at once. What is not raised soon is sent again, so that a program
-    that has turned to something else is interrupted all the same.
+    Elsewhere it goes to the handler that was there before, at once. What is not raised soon is sent again, so that a
+    program that has turned to something else is interrupted all the same.
     """
 
     SOON, AGAIN = 0.05, 0.1
@@ -120,7 +121,7 @@ def backward():
 
 
 def from_the_first_instruction(function):
-    """The same function, whose first `try` begins where the function does: before the look for what other threads raise.
+    """The same function, whose first `try` begins where it does: before the look for what other threads raise.
 
     Expects a function that begins with a `try` and has no free variables.
     """
@@ -133,8 +134,8 @@ def from_the_first_instruction(function):
     return types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
 
 
-# The table's format: Objects/exception_handling_notes.txt in Python's source. An entry is start, length, target and depth,
-# each in groups of six bits, the highest first.
+# The table's format: Objects/exception_handling_notes.txt in Python's source. An entry is start, length, target and
+# depth, each in groups of six bits, the highest first.
 _ENTRY, _MORE = 0x80, 0x40
 
 

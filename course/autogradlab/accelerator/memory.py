@@ -62,7 +62,7 @@ class _Allocation:
     size = 0
 
     def __init__(self, size):
-        # Nothing between these lines lets another thread or an interruption in: Python looks for them at calls and loops.
+        # Nothing between these lines lets another thread in, or an interruption: Python looks at calls and loops.
         self.size = size
         memory.allocated += size
         if memory.allocated > memory.peak:
