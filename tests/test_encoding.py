@@ -380,7 +380,9 @@ def test_plain_data_comes_back_from_a_frame(plain):
     assert pack(unpack(frame)) == frame
 
 
-@pytest.mark.parametrize("value", [(1, 2), {1: 2}, {"$b": [0, 0]}, object(), torch.ones(1), {1, 2}], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value", [(1, 2), {1: 2}, {"$b": [0, 0]}, object(), torch.ones(1), {1, 2}], ids=lambda value: type(value).__name__
+)
 def test_what_is_not_plain_is_not_packed(value):
     with pytest.raises(EncodingError):
         pack([value])
