@@ -1,16 +1,9 @@
 """A second device for everybody: `sim`, a simulated accelerator in pure Python.
 
 It simulates where tensors live and what memory they take, not speed: the CPU computes. `register()` makes it known to
-PyTorch; nothing is registered by importing this module. Afterwards `sim` is a device like `cuda`:
-
-    >>> from autogradlab import accelerator
-    >>> device = accelerator.register()
-    sim is a simulated accelerator: ...
-    >>> torch.ones(3).to(device)
-    tensor([1., 1., 1.], device='sim:0')
-
-`torch.sim` holds its functions, named after those of `torch.cuda`; `counts()` counts what crosses between the CPU and
-it.
+PyTorch; nothing is registered by importing this module. Afterwards `sim` is a device like `cuda`, and `torch.sim` has
+its functions, named after those of `torch.cuda`. `counts()` counts what crosses between the CPU and it. See
+docs/accelerator.md.
 """
 
 import contextlib

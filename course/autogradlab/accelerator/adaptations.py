@@ -84,7 +84,7 @@ def _generators():
             return issubclass(subclass, original)
 
     class Generator(metaclass=_Type):
-        __doc__ = original.__doc__
+        __doc__, __module__, __qualname__ = original.__doc__, "torch", "Generator"
 
     torch.Generator = Generator
 

@@ -7,6 +7,7 @@ functions begin. And Ctrl-C (the stop button of a notebook) is looked for inside
 function of ours.
 """
 
+import _signal
 import _thread
 import contextlib
 import signal
@@ -59,13 +60,11 @@ class _Interrupts:
         return _thread.get_ident() == self.main
 
     def watch(self):
-        """Takes Ctrl-C over, where it is not yet; a notebook sets its handler anew for every cell."""
-        if not self.in_main_thread():
-            return
+        """Takes Ctrl-C over where it is not yet; a notebook sets its handler anew for every cell."""
         handler = signal.getsignal(signal.SIGINT)
-        if handler != self.arrive and callable(handler):
+        if callable(handler) and handler is not _arrive and self.in_main_thread():
             self.handler = handler
-            signal.signal(signal.SIGINT, self.arrive)
+            signal.signal(signal.SIGINT, _arrive)
 
     def arrive(self, number, frame):
         if not self.backwards and time.monotonic() - self.last > self.SOON:
@@ -78,11 +77,12 @@ class _Interrupts:
     def _send_again(self, number):
         while self.noted is not None:
             time.sleep(self.AGAIN)
-            if self.noted is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pthread_kill(self.main, number) if hasattr(
-                        signal, "pthread_kill"
-                    ) else _thread.interrupt_main()
+            if self.noted is None:
+                return
+            if hasattr(signal, "pthread_kill"):
+                signal.pthread_kill(self.main, number)
+            else:
+                _thread.interrupt_main(number)
 
     def deliver(self):
         number, self.noted = self.noted, None
@@ -90,17 +90,22 @@ class _Interrupts:
 
 
 _interrupts = _Interrupts()
+# One object, so that it is known again.
+_arrive = _interrupts.arrive
+_handler, _SIGINT, _now = _signal.getsignal, int(signal.SIGINT), time.monotonic
 
 
 def begin_operation():
     """Called where an operation on sim begins; raises what was kept."""
-    release()
-    _interrupts.watch()
+    if _kept or _interrupts.noted is not None:
+        release()
+    if _handler(_SIGINT) is not _arrive:
+        _interrupts.watch()
 
 
 def end_operation():
     """Called where an operation on sim ends, before PyTorch asks the guard."""
-    _interrupts.last = time.monotonic()
+    _interrupts.last = _now()
 
 
 @contextlib.contextmanager
@@ -127,7 +132,9 @@ def from_the_first_instruction(function):
     """
     table = function.__code__.co_exceptiontable
     start, _, target, depth, *_ = _numbers(table)
-    assert start and not function.__code__.co_freevars, "the function does not begin with a try"
+    assert not function.__code__.co_freevars, "free variables are made ready before the function begins"
+    if not start:
+        return function
     earlier = bytearray().join(map(_bytes, (0, start, target, depth)))
     earlier[0] |= _ENTRY
     code = function.__code__.replace(co_exceptiontable=bytes(earlier) + table)

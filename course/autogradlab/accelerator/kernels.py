@@ -5,6 +5,8 @@ puts the results on the device. It runs below autograd, so that the graph, views
 What crosses devices, and what a CPU has no kernel for, is in operators.py.
 """
 
+import math
+
 import torch
 
 from autogradlab.accelerator import generators
@@ -22,20 +24,18 @@ from autogradlab.accelerator.memory import (
     to_device,
 )
 
-_META = torch.device("meta")
+# A key that no kernel is registered for, so that it leads to the operator as PyTorch takes it apart.
+_TAKEN_APART = torch._C.DispatchKeySet(torch._C.DispatchKey.IPU)
+_ALSO_APART = {"aten::clone", "aten::mean", "aten::sum"}
 _PLAIN = {int, float, bool, complex, str, type(None), torch.dtype, torch.memory_format, torch.layout}
 _LARGEST_ITEM = torch.complex128.itemsize
 _mode_enabled = torch._C._is_torch_function_mode_enabled
 _modes_off = torch._C.DisableTorchFunction
-_empty_strided = torch.ops.aten.empty_strided.default._op
 
-#: The number of elements of results that are told more simply than by running the operator on outlines.
-_LENGTHS = {
-    "aten::mm": lambda a, b: a.size(0) * b.size(1),
-    "aten::addmm": lambda c, a, b: a.size(0) * b.size(1),
-    "aten::bmm": lambda a, b: a.size(0) * a.size(1) * b.size(2),
-    "aten::baddbmm": lambda c, a, b: a.size(0) * a.size(1) * b.size(2),
-}
+#: Operators whose result has a row for each row of the last but one operand, and a column for each of the last.
+_PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
+#: A whole number from here on may be a size, and not a dimension.
+_SIZE = 1024
 
 
 class _Plan:
@@ -43,12 +43,12 @@ class _Plan:
 
     __slots__ = (
         "any_number",
+        "apart",
         "call",
         "elementwise",
-        "fresh",
         "generator",
-        "length",
         "name",
+        "product",
         "redispatch",
         "results",
         "swaps_stream",
@@ -78,8 +78,10 @@ class _Plan:
         infos = [result.alias_info for result in schema.returns]
         self.view = any(info is not None and not info.is_write for info in infos)
         self.results = [None if info is None else owners[next(iter(info.before_set))] for info in infos]
-        self.fresh = None in self.results
-        self.length = _LENGTHS.get(self.name)
+        has = torch._C._dispatch_has_kernel_for_dispatch_key
+        structured = has(op.name(), "CompositeExplicitAutogradNonFunctional")
+        self.apart = None in self.results and (structured or self.name in _ALSO_APART)
+        self.product = self.name in _PRODUCTS
         self.elementwise = torch.Tag.pointwise in tags
         self.swaps_stream = torch.Tag.nondeterministic_seeded in tags and self.generator is None
         # index.Tensor is tagged as well, but it waits only for masks (see operators.index).
@@ -102,19 +104,24 @@ def fallback(op, *args, **kwargs):
 def kernel(op):
     """The fallback for one operator, to be registered where PyTorch would otherwise take the operator apart."""
     plan = _Plan(op)
+    return entry(lambda args, kwargs: _run(plan, args, kwargs))
 
-    def run(*args, **kwargs):
+
+def entry(run):
+    """What PyTorch calls, for `run(args, kwargs)`."""
+
+    def enter(*args, **kwargs):
         begin_operation()
         if _mode_enabled():
             # A mode of the caller's, such as a default device, is not meant for the calls in here.
             with _modes_off():
-                result = _run(plan, args, kwargs)
+                result = run(args, kwargs)
         else:
-            result = _run(plan, args, kwargs)
+            result = run(args, kwargs)
         end_operation()
         return result
 
-    return run
+    return enter
 
 
 def _run(plan, args, kwargs):
@@ -132,8 +139,9 @@ def _run(plan, args, kwargs):
         # PyTorch hands over a number where it had wrapped one into a tensor; another overload takes it as it is.
         if type(_at(args, kwargs, where)) in _PLAIN:
             call = plan.any_number
-    if plan.fresh:
-        _foresee(plan, call, args, kwargs, operands)
+    if plan.apart and call is plan.call and not _surely_fits(plan, operands, args):
+        # Taken apart, the operator asks for the memory of its results before it computes them.
+        return plan.redispatch(_TAKEN_APART, *args, **kwargs)
     totals.operations += 1
     if plan.synchronises:
         trip(syncs=1)
@@ -242,47 +250,25 @@ def _keep_up(tensor, host):
     place(tensor, storage, host.storage_offset(), host.size(), host.stride())
 
 
-def _foresee(plan, call, args, kwargs, operands):
-    """Raises `torch.OutOfMemoryError` where the results cannot fit, before the CPU computes them."""
+def _surely_fits(plan, operands, args) -> bool:
+    """Whether there is room for the results, by an upper bound of their length."""
     room = (memory.capacity - memory.allocated) // _LARGEST_ITEM
-    if plan.length is not None and plan.length(*[host for _, host in operands]) <= room:
-        return
+    hosts = [host for _, host in operands]
+    if plan.product and math.prod(hosts[-2].shape[:-1]) * math.prod(hosts[-1].shape[-1:]) <= room:
+        return True
     longest = second = 0
-    for _, host in operands:
+    for host in hosts:
         length = host.numel()
         if length > longest:
             longest, second = length, longest
         elif length > second:
             second = length
-    # At most an element for each pair of elements of the two longest operands; or none more than the longest has.
-    if longest * max(second, 1) <= room:
-        return
-    if plan.elementwise and longest <= room and len({host.size() for _, host in operands if host.dim()}) == 1:
-        return
-    try:
-        outlines = call(*map(_outline, args), **{name: _outline(value) for name, value in kwargs.items()})
-    except (IndexError, RuntimeError, TypeError, ValueError):
-        # The size depends on values, or the call is at fault and will say so itself.
-        return
-    outlines = [outlines] if len(plan.results) == 1 else outlines
-    fresh = [outline for outline, where in zip(outlines, plan.results, strict=True) if where is None]
-    memory.require(sum(t.numel() * t.element_size() for t in _tensors(fresh)))
-
-
-def _outline(value):
-    """The form of an argument, without its memory."""
-    if isinstance(value, torch.Tensor):
-        if value.is_cpu:
-            return value
-        return _empty_strided(value.size(), value.stride(), dtype=value.dtype, device=_META)
-    if isinstance(value, list | tuple):
-        return [_outline(item) for item in value]
-    return _META if isinstance(value, torch.device) else value
-
-
-def _tensors(values):
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from _tensors(value)
+    sizes = 1
+    for value in args:
+        for number in value if type(value) is list else (value,):
+            if type(number) is int and number >= _SIZE:
+                sizes *= number
+    # At most an element for each pair of elements of the two longest operands, for each element of a given size.
+    if longest * max(second, 1) * sizes <= room:
+        return True
+    return plan.elementwise and longest <= room and len({host.size() for host in hosts if host.dim()}) == 1

@@ -1,12 +1,13 @@
 """Kernels of the simulated accelerator that are not the CPU's own: making memory, crossing devices, what CPUs lack."""
 
+import functools
 import math
 
 import torch
 
 from autogradlab.accelerator import generators
 from autogradlab.accelerator.counters import totals, trip
-from autogradlab.accelerator.kernels import fallback, kernel
+from autogradlab.accelerator.kernels import entry, fallback, kernel
 from autogradlab.accelerator.memory import (
     CPU,
     CPU_KERNEL,
@@ -245,7 +246,7 @@ def register_kernels() -> list:
         everything.fallback(refuse_layout, key)
     everything.fallback(refuse_autocast, "AutocastPrivateUse1")
     for name, function in OPERATORS.items():
-        own.impl(name, _without_modes(function), "PrivateUse1")
+        own.impl(name, entry(functools.partial(_apply, function)), "PrivateUse1")
     for name, op in _taken_apart():
         if name not in OPERATORS:
             own.impl(name, kernel(op), "PrivateUse1")
@@ -254,6 +255,10 @@ def register_kernels() -> list:
         for key in ("Conjugate", "Negative"):
             own.impl(name, torch.library.fallthrough_kernel, key)
     return [everything, own]
+
+
+def _apply(function, args, kwargs):
+    return function(*args, **kwargs)
 
 
 def _taken_apart():
@@ -272,14 +277,3 @@ def _taken_apart():
         op = getattr(getattr(aten, packet), overload or "default")
         if torch.Tag.out not in op.tags or rest in _ALSO_WHOLE:
             yield rest, op
-
-
-def _without_modes(kernel):
-    def run(*args, **kwargs):
-        if not torch._C._is_torch_function_mode_enabled():
-            return kernel(*args, **kwargs)
-        # A mode of the caller's, such as a default device, is not meant for the calls in here.
-        with torch._C.DisableTorchFunction():
-            return kernel(*args, **kwargs)
-
-    return run
