@@ -139,14 +139,13 @@ def test_a_reference_that_is_left_to_chance_is_refused(course):
     assert any("the reference of slope misses" in str(one) and one.file.name == "lesson.py" for one in problems)
 
 
-@pytest.mark.xfail(reason="fails among other tests; to be mended", strict=False)
 def test_a_reference_that_needs_a_demonstration_is_refused(course):
-    # `_` is a variable of the demonstration.
+    # `turn` is a variable of the demonstration.
     spoil(
         course,
         "lesson.py",
         "    loss.backward()\n    return w.grad",
-        "    loss.backward(retain_graph=_)\n    return w.grad",
+        "    loss.backward(retain_graph=turn)\n    return w.grad",
     )
     proof = proofs.prove_attempts(loaded(course), "slope")
     the_problem(proof, "lesson.py", "the reference of slope raises NameError", "set-up")
@@ -285,10 +284,9 @@ def test_a_unit_that_is_not_built_is_refused(course, tmp_path):
     assert any("build" in one.way_out for one in problems)
 
 
-@pytest.mark.xfail(reason="fails among other tests; to be mended", strict=False)
 def test_a_set_up_that_needs_a_demonstration_is_refused(course, tmp_path):
     test_cell = '# %% nbgrader={"grade": true, "grade_id": "slope_tests"'
-    line = spoil(course, "lesson.py", test_cell, f'# %% tags=["setup"]\nprint(_)\n\n{test_cell}') + 1
+    line = spoil(course, "lesson.py", test_cell, f'# %% tags=["setup"]\nprint(turn)\n\n{test_cell}') + 1
     problems = proofs_of_lessons.prove_lesson(UNIT, course, tmp_path).problems
     assert [(one.file.name, one.line) for one in problems if "NameError" in str(one)] == [("lesson.py", line)]
 

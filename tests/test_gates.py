@@ -89,8 +89,8 @@ WRONG = {
     "a marker of another form": ("lesson.py", "### BEGIN", "# BEGIN", "the marker reads", "# BEGIN"),
     "a solution in a demonstration": (
         "lesson.py",
-        "    print(w.grad)",
-        "    ### BEGIN SOLUTION\n    ### END SOLUTION\n    print(w.grad)",
+        "    print(turn, w.grad)",
+        "    ### BEGIN SOLUTION\n    ### END SOLUTION\n    print(turn, w.grad)",
         "outside an answer cell",
         "### BEGIN",
     ),

@@ -2,9 +2,11 @@
 
 import base64
 import collections
-import doctest
 import gc
 import re
+import subprocess
+import sys
+import textwrap
 import threading
 import weakref
 from html.parser import HTMLParser
@@ -807,8 +809,9 @@ def test_cuda_is_not_started_by_watching():
     assert not torch.cuda.is_initialized()
 
 
-@pytest.mark.xfail(reason="fails among other tests; to be mended", strict=False)
 def test_on_the_simulated_accelerator_graph_and_allocator_agree(sim):
+    gc.collect()  # what other tests left there would go at some moment inside the block
+    torch.sim.reset_peak_memory_stats()
     model = nn.Linear(64, 32).to(sim)
     x = torch.randn(256, 64, device=sim)
     with watch() as watched:
@@ -916,7 +919,6 @@ def test_growth_needs_a_step():
         growth(lambda: None, steps=0)
 
 
-@pytest.mark.xfail(reason="fails among other tests; to be mended", strict=False)
 def test_a_watch_shows_its_figures_and_the_lines_that_hold():
     w = tracked(10)
     with watch() as watched:
@@ -930,7 +932,9 @@ def test_a_watch_shows_its_figures_and_the_lines_that_hold():
     assert "(w * 3).sin()" in by_line[2]
     assert "kept = (w * 2).exp()  # this line" in by_line[3]
     assert set(watched._repr_mimebundle_()) == {"text/html", "text/plain"}
-    assert len(Elements(watched.html).found["table"]) == 2
+    # Where tensors of other tests lie on a device, its allocator's figures are a table more.
+    more_tables = any(one.before or one.now or one.peak for one in watched.allocated.values())
+    assert len(Elements(watched.html).found["table"]) == 2 + more_tables
     del kept, more
 
 
@@ -970,9 +974,14 @@ def test_sizes_read_as_people_write_them(count, words):
     assert memory.size(count) == words
 
 
-@pytest.mark.xfail(reason="fails among other tests; to be mended", strict=False)
 def test_the_examples_of_the_page_and_of_the_docstrings_run():
-    page = doctest.testfile(str(DOCS / "memory.md"), module_relative=False)
-    module = doctest.testmod(memory)
-    assert page.attempted > 10 and module.attempted > 5
-    assert page.failed == module.failed == 0
+    # In a process of its own: a device that other tests use would be in what the examples show.
+    program = """
+        import doctest, sys
+        from autogradlab import memory
+        for result in (doctest.testfile(sys.argv[1], module_relative=False), doctest.testmod(memory)):
+            print(result.attempted > 5, result.failed)
+    """
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(program), str(DOCS / "memory.md")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("True 0\nTrue 0\n", "")
