@@ -128,7 +128,12 @@ UNREADABLE = {
     "metadata that is not JSON": ("lesson.py", '"grade": false, "grade_id": "slope"', '"grade": no', '"grade": no'),
     "tags that are no list": ("lesson.py", 'tags=["setup"]', 'tags="setup"', 'tags="setup"'),
     "an open solution": ("lesson.py", "w.grad.item()\n    ### END SOLUTION", "w.grad.item()", '"grade_id": "slope"'),
-    "a marker in a string": ("lesson.py", "    print(turn, w.grad)", '    print("""\n# %% no cell\n""")', "# %% no cell"),
+    "a marker in a string": (
+        "lesson.py",
+        "    print(turn, w.grad)",
+        '    print("""\n# %% no cell\n""")',
+        "# %% no cell",
+    ),
     "a marker in a fence": ("lesson.py", "# Repair it.", "# ```\n# %% no cell\n# ```\n#\n# Repair it.", "# %% no cell"),
     "settings that are not TOML": ("unit.toml", "requires = []", "requires = 1 2", "requires = 1 2"),
 }
