@@ -1,6 +1,8 @@
 """The instructors' and authors' commands; each calls one function, and imports it when it is asked for."""
 
+import re
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -60,16 +62,64 @@ def demo() -> None:
     _exit(not demo())
 
 
+def _size(text: str) -> int:
+    """Bytes, from `2GiB`, `512 MB` or a bare number, which is MiB."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", text.strip().lower())
+    if not found or not float(found[1]):
+        raise typer.BadParameter(f"{text!r} is no size; write 512 (MiB), 512MiB or 2GiB.")
+    return int(float(found[1]) * 1024 ** "bkmgt".index(found[2] or ("b" if found[3] else "m")))
+
+
+def Size(words: str):
+    """An option that is an amount of memory."""
+    return typer.Option(parser=_size, metavar="SIZE", help=f"{words} A bare number is MiB.")
+
+
 @app.command()
 def grade(
-    units: Units = (),
-    force: Annotated[bool, typer.Option("--force", help="Grade unchanged submissions again too.")] = False,
+    units: Annotated[list[str], typer.Argument(show_default="all", metavar="UNIT")] = (),  # of any course, hence as is
+    course: Annotated[Path | None, typer.Option(help="Another nbgrader course's folder.", show_default="this")] = None,
+    students: Annotated[list[str], typer.Option("--student", metavar="ID", help="Only this one; repeatable.")] = (),
     jobs: Annotated[int, typer.Option(min=1, help="Submissions graded at a time.")] = 2,
+    force: Annotated[bool, typer.Option("--force", help="Grade unchanged submissions again too.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all of it as data.")] = None,
+    cell_timeout: Annotated[
+        float | None, typer.Option(help="Seconds for one cell; else the course's, else 30.")
+    ] = None,
+    notebook_timeout: Annotated[float | None, typer.Option(help="Seconds for one notebook.")] = None,
+    memory: Annotated[int | None, Size("Memory for one notebook.")] = None,
+    output: Annotated[int | None, Size("Output of one cell.")] = None,
+    disk: Annotated[int | None, Size("Files of one notebook, in all.")] = None,
+    files: Annotated[int | None, typer.Option(help="Number of files of one notebook.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of one notebook; processes are never allowed.")] = None,
+    new_seed: Annotated[bool, typer.Option("--new-seed", help="Draw other cases; everything is graded again.")] = False,
+    all_cells: Annotated[bool, typer.Option("--all-cells", help="Run untouched demonstrations too.")] = False,
+    weak: Annotated[
+        bool, typer.Option("--allow-weak-sandbox", help="Grade even where learners' code cannot be confined.")
+    ] = False,
+    doctor: Annotated[bool, typer.Option("--doctor", help="Only say what the sandbox enforces here.")] = False,
 ) -> None:
-    """Grade what lies in grading/submitted/ into the gradebook, whatever changed since the last time."""
-    from autograder.grading import grade
+    """Grade what lies in submitted/ into the gradebook, whatever changed since the last time."""
+    from autograder.folders import Folders
+    from autograder.grading import Options, limits_of, sandbox_here
+    from autograder.grading import grade as run
 
-    _exit(all(graded.fine for graded in grade(units or None, force=force, jobs=jobs)))
+    given = {"cell_seconds": cell_timeout, "notebook_seconds": notebook_timeout, "files": files, "threads": threads}
+    given |= {"memory": memory, "output": output, "disk": disk}
+    folders = Folders(course)
+    for name in units:
+        if not any(folders.step(step, ".", name).is_dir() for step in ("source", "release")):
+            raise typer.BadParameter(f"there is no assignment {name} in {folders.root}.")
+    try:
+        limits = limits_of(folders, **{key: value for key, value in given.items() if value is not None})
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if doctor:
+        report = sandbox_here(folders, limits)
+        print("\n".join(report.lines()))
+        _exit(report.level in ("STANDARD", "STRONG"))
+    options = Options(limits, jobs, force, new_seed, all_cells, weak)
+    _exit(all(graded.fine for graded in run(units or None, students or None, folders.root, options, json_file)))
 
 
 @app.command()

@@ -48,7 +48,13 @@ class Folders:
     @property
     def grading(self) -> Path:
         """The folder that holds everything about one class."""
-        return self.step("submitted", "", "").parent
+        above = self.step("submitted", "", "").parent
+        return self.root / "grading" if above == self.root else above
+
+    @property
+    def results_folder(self) -> Path:
+        """The folder of what grading found, a file for each submission."""
+        return self.grading / "results"
 
     def reports(self, unit: str) -> Path:
         """The folder of a unit's class report."""
@@ -68,13 +74,18 @@ class Folders:
         for folder in sorted(submitted.glob("*/*")):
             student, unit = folder.relative_to(submitted).parts
             asked = (units is None or unit in units) and (students is None or student in students)
-            if asked and folder.is_dir() and self.step("source", ".", unit).is_dir():
+            if asked and folder.is_dir() and any(self.step(name, ".", unit).is_dir() for name in ("source", "release")):
                 yield unit, student
 
-    def edition(self, unit: str) -> str:
-        """A digest of all that a grade depends on beside the submission."""
-        programs = [Path(__file__).parent / "execution.py", self.root / "nbgrader_config.py"]
-        return _digest(_versions(), [*programs, *_package("autogradlab"), *_files(self.step("source", ".", unit))])
+    def edition(self, unit: str, settings, master: str) -> str:
+        """A digest of all that a grade depends on beside the submission.
+
+        `settings` are the run's, as `autograder.engine.job.Settings`; `master` is the digest of the assignment.
+        """
+        words = [unit, master, settings.seeds[unit], repr(settings.limits), str(settings.all_cells)]
+        course = self.root / "course"
+        knowledge = [*_files(course / "units" / unit), *course.glob("*.toml")]
+        return _digest([*_versions(), *words], [*_package("autograder"), *_package("autogradlab"), *knowledge])
 
     def build_stamp(self, unit: str) -> str:
         """A digest of what a build of the unit reads and of what it made."""
@@ -116,12 +127,17 @@ class Folders:
             shutil.rmtree(folder)
 
     def _result_path(self, unit: str, student: str) -> Path:
-        return self.grading / "results" / unit / f"{student}.json"
+        return self.results_folder / unit / f"{student}.json"
+
+
+def versions() -> dict[str, str]:
+    """What a grade may depend on, by name."""
+    names = ("nbgrader", "torch", "numpy", "ipython")
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in names}
 
 
 def _versions() -> list[str]:
-    names = ("nbgrader", "torch", "numpy")
-    return [platform.python_version(), *(f"{name} {importlib.metadata.version(name)}" for name in names)]
+    return [f"{name} {version}" for name, version in versions().items()]
 
 
 def _package(name: str) -> list[Path]:

@@ -1,13 +1,15 @@
 """The cases in which programs are tried, and how their observations are judged.
 
 Costs need runs of their own, up to three for one case, so that outside of the visible cases they are looked at in some
-cases of a seed only; requirements about costs pass over the others.
+cases of a seed only; requirements about costs pass over the others. The simulated accelerator takes two to three times
+as long as the CPU, so that after the visible cases it has its turn in some seeds only, with one dtype each.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from autogradlab import accelerator
 from autogradlab.diagnosis import Candidate, Verdict, judge
 from autogradlab.observation import observe
 from autogradlab.requirements import Rate, Requirement
@@ -15,11 +17,14 @@ from autogradlab.requirements import Rate, Requirement
 SEEDS = 20
 # In how many of a seed's cases costs are looked at.
 COSTED = 2
+# One seed of these is tried on the simulated accelerator too.
+SIM_EVERY = 10
 
 
 def devices(exercise) -> list[str]:
     """The devices at hand on which the exercise is observed."""
-    found = ["cpu", *(["cuda"] if torch.cuda.is_available() else []), *(["mps"] if torch.mps.is_available() else [])]
+    at_hand = {"cuda": torch.cuda.is_available(), "mps": torch.mps.is_available(), "sim": accelerator.is_available()}
+    found = ["cpu", *(device for device, is_there in at_hand.items() if is_there)]
     return found if exercise.devices == "any" else [device for device in found if device in exercise.devices]
 
 
@@ -75,22 +80,27 @@ class Trial:
         return Situation(seed, self._kinds(), dtype, "cpu", self._costed(seed))
 
     def situations(self) -> Iterator[Situation]:
-        """The visible cases, one fresh case of each kind for every seed (in every dtype, on every device), the rest."""
+        """The visible cases, one fresh case of each kind for every seed, the rest; on every device whose turn it is."""
         exercise = self.exercise
-        places = [
-            (dtype, device)
-            for device in devices(exercise)
-            for dtype in exercise.dtypes
-            if not (device == "mps" and dtype == "float64")
-        ]
-        for place in places:
+        for place in self._places(0):
             yield Situation(0, range(exercise.visible), *place, tuple(range(exercise.visible)))
         for seed in range(1, SEEDS + 1):
-            for place in places:
+            for place in self._places(seed):
                 yield Situation(seed, self._kinds(), *place, self._costed(seed))
+        places = self._places(0)
         rest = range(len(self._kinds()), exercise.fresh)
         for seed in range(1, SEEDS + 1) if rest else ():
             yield Situation(seed, rest, *places[0], (), is_rest=True)
+
+    def _places(self, seed: int) -> list[tuple[str, str]]:
+        """Dtypes and devices with which a seed is tried."""
+        dtypes, found = self.exercise.dtypes, devices(self.exercise)
+        places = [(dtype, device) for device in found if device != "sim" for dtype in dtypes]
+        places = [place for place in places if place != ("float64", "mps")]
+        turn, is_other = divmod(seed + SIM_EVERY - 1, SIM_EVERY)
+        if "sim" in found and (seed == 0 or not is_other):
+            places.append((dtypes[turn % len(dtypes)], "sim"))
+        return places
 
     def whole(self, situation: Situation) -> Situation:
         """All fresh cases of the situation's seed, costs included."""

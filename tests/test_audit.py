@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from autogradlab import accelerator
+from autogradlab.exercises import Same, exercise
 
 from autograder import audit, proofs, proofs_of_lessons, proofs_of_predictions, trials
 from autograder.build import build, recorded
@@ -87,6 +89,7 @@ def test_a_sound_unit_passes_and_says_so_as_json(tmp_path, capfd):
     assert slope["problems"] == total["problems"] == []
     assert slope["seeds"] == total["seeds"] == 20
     assert total["devices"][0] == "cpu" and total["exercises"] == 2
+    assert ("sim" in total["devices"]) == accelerator.is_available()
     assert total["misconceptions"] == total["diagnosed"] == 12
     assert total["alternatives"] == total["alternatives_passed"] == 4
     assert slope["rewrites"] == slope["rewrites_passed"] == 100
@@ -474,6 +477,24 @@ def test_costs_are_looked_at_in_two_cases_of_a_seed_and_judged_there_alone():
     assert trial.judge(yours, expected).met == [True, False]
     free = trials.replace(far, costed=())
     assert trial.judge(trial.watch(kept, free), trial.watch(freed, free)).met == [True, True]
+
+
+@pytest.mark.skipif(not accelerator.is_available(), reason=str(accelerator.why_unavailable()))
+def test_a_share_of_the_seeds_is_tried_on_the_simulated_accelerator(monkeypatch):
+    monkeypatch.setattr(trials, "SEEDS", 20)
+
+    def moved(program, case):
+        return {"moved": program(case.normal(3), case.device)}
+
+    both = exercise(Same("it moved", "returned.moved", "returned.moved.device"), dtypes=("float32", "float64"))(moved)
+    tried = [one for one in trials.Trial(both).situations() if one.device == "sim"]
+    assert [(one.seed, one.dtype) for one in tried] == [(0, "float32"), (1, "float64"), (11, "float32")]
+    trial = trials.Trial(both)
+    here, stays = (lambda x, device: x.to(device)), (lambda x, device: x.to("cpu"))
+    assert not trial.judge(trial.watch(stays, tried[1]), trial.watch(here, tried[1])).met[0]
+    assert trial.judge(trial.watch(stays, trial.near()), trial.watch(here, trial.near())).met[0]
+    at_home = trials.replace(both, devices=("cpu",))
+    assert {one.device for one in trials.Trial(at_home).situations()} == {"cpu"}
 
 
 def test_a_mutant_that_never_ends_is_stopped(course):

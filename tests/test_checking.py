@@ -15,7 +15,8 @@ from autogradlab import checking, units
 from autogradlab.checking import check
 from autogradlab.exercises import define, load_attempts, load_cases, stub_digest
 from autogradlab.recorded import FILE, record_exercise, write
-from autogradlab.verdicts import MIME, CheckFailed, CheckResult, prose
+from autogradlab.requirements import Difference
+from autogradlab.verdicts import MIME, NOT_JUDGED, CheckFailed, CheckResult, call_lines, prose
 
 CASES = """
 import torch
@@ -36,6 +37,19 @@ def fresh_gradients(program, case):
     return {"gradients": program(w, x, case.over("steps", case.integer(2, 3)))}
 
 
+@exercise(
+    Same("every reading is its own", "returned.the_readings"),
+    Same("w.grad is the last one", "arguments.w.grad"),
+    Same("and stays that", "returned.in_the_end"),
+    arguments=("w", "factor"),
+    visible=2,
+)
+def meter(program, case):
+    w = case.normal(requires_grad=True)
+    readings = [program(w, factor) for factor in (2, 3, 4)]
+    return {"the_readings": readings, "in_the_end": float(w.grad)}
+
+
 @exercise(Same("it counts", "returned.total"), visible=2)
 def Counter(program, case):
     counter = program(case.integer(1, 5))
@@ -53,6 +67,12 @@ def reading(variant):
 """
 
 REFERENCES = {
+    "meter": """
+        def meter(w, factor):
+            w.grad = None
+            (factor * w).backward()
+            return w.grad.item()
+    """,
     "fresh_gradients": """
         def fresh_gradients(w, x, steps):
             gradients = []
@@ -137,6 +157,7 @@ CATALOGUE = {
 }
 
 STUBS = {
+    "meter": "def meter(w, factor):\n    raise NotImplementedError()\n",
     "fresh_gradients": "def fresh_gradients(w, x, steps):\n    # YOUR CODE HERE\n    raise NotImplementedError()\n",
     "Counter": "class Counter:\n    def __init__(self, start):\n        raise NotImplementedError()\n",
     "reading": "def reading():\n    variant = 0\n    # YOUR CODE HERE\n    raise NotImplementedError()\n",
@@ -237,7 +258,7 @@ def test_a_wrong_answer_shows_its_smallest_case(notebook):
         "fresh_gradients: not right yet, 0 of 3 points.",
         "  missed  each step returns the gradient of that step alone",
         "  met     the list holds floats",
-        "  missed  x.grad holds the last gradient too",
+        "  not judged while the first is missed: x.grad holds the last gradient too",
         "  met     the memory does not grow with the steps",
     ]
     assert lines[6] == "The smallest case that shows it:"
@@ -280,7 +301,7 @@ def test_an_unknown_mistake_is_not_named(notebook):
     notebook.run("def fresh_gradients(w, x, steps):\n    return [1.5] * steps\n")
     result = notebook.check()
     assert result.record["misconceptions"] == []
-    assert result.record["unexplained"] == [0, 2]
+    assert result.record["unexplained"] == [0]
 
 
 def test_a_class_is_checked(notebook):
@@ -290,6 +311,59 @@ def test_a_class_is_checked(notebook):
     result = notebook.check("Counter")
     assert result.record["misconceptions"][0]["id"] == "C01"
     assert result.record["case"]["call"] == ""
+
+
+def test_where_calls_are_many_the_one_that_differs_is_shown(notebook):
+    notebook.run(REFERENCES["meter"].replace("factor * w", "min(factor, 3) * w"))
+    result = notebook.check("meter")
+    lines = result.record["case"]["call"].splitlines()
+    assert lines[0] == "call 3 of 3:" and len(lines) == 2
+    assert lines[1].startswith("meter(w=tensor(") and lines[1].endswith(", factor=4)")
+    assert result.record["case"]["difference"] == "[2] of the readings is 3.0, expected 4.0"
+
+
+def test_the_call_after_which_an_argument_differs_is_shown(notebook):
+    notebook.run(
+        REFERENCES["meter"].replace("return w.grad.item()", "found = w.grad.item(); w.grad *= factor; return found")
+    )
+    case = notebook.check("meter").record["case"]
+    assert case["difference"].startswith("w.grad after call 1 is 4.0, expected 2.0")
+    assert case["call"].startswith("call 1 of 3:\nmeter(w=")
+
+
+def test_the_call_that_raises_is_shown(notebook):
+    notebook.run("def meter(w, factor):\n    (w * factor).backward()\n    return 6 / (factor - 3)\n")
+    case = notebook.check("meter").record["case"]
+    assert case["call"].startswith("call 2:\n") and case["call"].endswith(", factor=3)")
+
+
+def test_where_nobody_knows_which_call_it_was_all_are_shown():
+    shown = {"raised": None, "texts": ["meter(1)", "meter(2)"], "call_count": 2, "sources": {}}
+    assert call_lines(shown, Difference("it differs", "1", "2")) == "meter(1)\nmeter(2)"
+    many = shown | {"texts": [f"meter({number})" for number in range(64)], "call_count": 70}
+    assert call_lines(many, Difference("it differs", "1", "2")).splitlines()[-2:] == ["meter(7)", "… 62 calls more …"]
+
+
+def test_while_the_first_is_missed_what_a_second_mistake_of_its_own_misses_is_told(notebook):
+    notebook.run("""
+        kept = []
+
+        def fresh_gradients(w, x, steps):
+            gradients = []
+            for _ in range(steps):
+                kept.append((w * x + 1) ** 2)
+                kept[-1].backward(retain_graph=True)
+                gradients.append(w.grad.item())
+            return gradients
+    """)
+    rows = notebook.check().record["requirements"]
+    assert [(row["met"], row["judged"]) for row in rows] == [(False, True), (True, True), (False, False), (False, True)]
+
+
+def test_an_answer_that_cannot_be_used_is_judged_by_nothing_but_the_first(notebook):
+    notebook.run("fresh_gradients = 3")
+    rows = notebook.check().record["requirements"]
+    assert [(row["met"], row["judged"]) for row in rows] == [(False, True)] + [(False, False)] * 3
 
 
 # ------------------------------------------------------------------------------------------------ not attempted
@@ -327,7 +401,7 @@ def test_an_exercise_that_is_not_there_is_named(notebook):
         LookupError, match=r"unit 90_unit has no exercise 'fresh_gradient'\. Did you mean 'fresh_gradients'\?"
     ):
         notebook.check("fresh_gradient")
-    with pytest.raises(LookupError, match="It has Counter, fresh_gradients, reading"):
+    with pytest.raises(LookupError, match="It has Counter, fresh_gradients, meter, reading"):
         notebook.check(7)
 
 
@@ -564,9 +638,24 @@ def test_a_wrong_prediction_is_named_without_its_answers(notebook):
     result = notebook.check("reading")
     assert result == 1.5
     assert result.record["misconceptions"][0]["id"] == "A01"
-    assert "\n\nFor variant 3:\n1 answer does not come out: number 2\n" in result.text
+    assert "\n\nFor variant 3:\n1 of your 3 answers is not what happens: number 2\n" in result.text
     assert result.record["case"]["yours"] == "answer 2: 7"
-    assert "expected: what running it prints" in result.text
+    assert "expected: what running it shows" in result.text
+    assert result.text.endswith("\n\nWhat did you expect to happen there, and why?") and "code" not in result.text
+
+
+def test_every_answer_that_is_wrong_is_named_whichever_requirement_it_belongs_to(notebook):
+    notebook.run("def reading():\n    return 3, [9, 9, 9]\n")
+    result = notebook.check("reading")
+    assert "3 of your 3 answers are not what happens: numbers 1, 2 and 3\n" in result.text
+    assert result.record["case"]["yours"] == "answer 1: 9; answer 2: 9; answer 3: 9"
+    assert [(row["met"], row["judged"]) for row in result.record["requirements"]] == [(False, True)] * 2
+
+
+def test_answers_that_nobody_can_count_leave_the_other_rows_open(notebook):
+    notebook.run("def reading():\n    return 3, [3]\n")
+    rows = notebook.check("reading").record["requirements"]
+    assert [(row["met"], row["judged"]) for row in rows] == [(False, True), (False, False)]
 
 
 UNUSABLE = {
@@ -691,6 +780,7 @@ def test_the_record_is_complete_and_plain(notebook):
         "version",
         "unit",
         "exercise",
+        "prediction",
         "status",
         "score",
         "points",
@@ -710,8 +800,15 @@ def test_the_record_is_complete_and_plain(notebook):
         "words": "each step returns the gradient of that step alone",
         "weight": 2,
         "met": False,
+        "judged": True,
         "gate": True,
     }
+    assert [(row["met"], row["judged"]) for row in record["requirements"]] == [
+        (False, True),
+        (True, True),
+        (False, False),
+        (True, True),
+    ]
     assert [requirement["gate"] for requirement in record["requirements"]] == [True, False, False, False]
     assert set(record["case"]) == {"index", "call", "yours", "expected", "difference"}
     assert record["misconceptions"][0] == {
@@ -758,7 +855,11 @@ def test_the_page_nests_and_says_everything_that_the_text_says(notebook, source)
         said = " ".join("".join(parser.text).split())
         for line in result.text.splitlines():
             words = line.replace("  missed  ", "").replace("  met     ", "").strip()
-            assert " ".join(words.split()) in said
+            state, _, requirement = words.partition(": ")
+            if state == NOT_JUDGED:
+                assert f"{requirement} {state}" in " ".join(parser.text)
+            else:
+                assert " ".join(words.split()) in said
         headers = [attributes for tag, attributes in parser.tags if tag == "th"]
         assert all(attributes["scope"] in ("row", "col") for attributes in headers)
         assert not any("color" in attributes.get("style", "") for _, attributes in parser.tags)

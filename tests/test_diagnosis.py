@@ -135,6 +135,17 @@ def test_a_candidate_that_is_right_explains_nothing():
     assert found.diagnosis == []
 
 
+def test_where_the_gate_is_missed_what_follows_from_it_is_not_judged():
+    assert verdict(program(1, 1), {}).judged == [True, False, True]
+    assert verdict(program(1, 1), {"AB": program(1, 1)}).judged == [True, False, True]
+    assert verdict(program(0, 1, 1), {}).judged == [True, True, True]
+    assert verdict(program(), {}).judged == [True, True, True]
+
+
+def test_a_second_mistake_that_has_a_name_of_its_own_is_judged():
+    assert verdict(program(1, 1, 1), {"A": program(1), "B": program(0, 1)}).judged == [True, True, False]
+
+
 # ------------------------------------------------------------------------------------------------------ costs
 
 COST = exercise(GATE, same("second"), AtMost("few reads", "cost.syncs", 0), AtMost("few calls", "calls.step", 1))
@@ -181,6 +192,15 @@ def test_a_wrong_value_and_a_cost_are_named_by_one_program_or_by_two():
     assert named(verdict(reading(1, gate=7), both, COST, reading(0))) == [("gate and reads", [0, 2])]
     del both["gate and reads"]
     assert named(verdict(reading(1, gate=7), both, COST, reading(0))) == [("gate", [0]), ("reads", [2])]
+
+
+def test_a_cost_is_judged_whatever_was_computed_but_not_where_the_program_broke_off():
+    assert verdict(reading(5, gate=7, second=7), {}, COST, reading(0)).judged == [True, False, True, True]
+
+    def broken(tensor, step):
+        raise ValueError
+
+    assert verdict(broken, {}, COST, reading(0)).judged == [True, False, False, False]
 
 
 def test_two_costs_may_need_two_programs():

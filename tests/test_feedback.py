@@ -37,6 +37,16 @@ def test_it_shows_what_was_met_and_missed_the_case_and_the_question(frame):
     assert "What does w.grad hold when the second step begins? (A01, never zeroes)" in text
 
 
+def test_what_was_not_judged_is_not_called_missed(frame):
+    record = frame.loc[frame["student"] == "learner-2", "record"].iloc[0]
+    record["requirements"] = [
+        {"words": "the first", "weight": 1, "met": False, "judged": True, "gate": True},
+        {"words": "the second", "weight": 1, "met": False, "judged": False, "gate": False},
+    ]
+    text = words(page_of(frame, "learner-2"))
+    assert "the first ✗ missed the second - not judged while the first is missed" in text
+
+
 def test_it_shows_the_learner_their_own_code(frame):
     assert "gradients.append(w.grad.item())" in words(page_of(frame, "learner-2"))
 
@@ -53,6 +63,13 @@ def test_an_exception_is_shown_with_its_traceback(frame):
 
 def test_a_wrong_answer_that_nothing_explains_still_gets_a_question(frame):
     assert "This is not a mistake that the course knows. Which line of yours" in words(page_of(frame, "learner-3"))
+
+
+def test_a_prediction_that_nothing_explains_is_not_asked_for_a_line_of_code(frame):
+    wrong = (frame["student"] == "learner-3") & (frame["status"] == "wrong")
+    record = frame.loc[wrong, "record"].iloc[0]
+    record |= {"prediction": True, "unexplained": [0], "misconceptions": []}
+    assert "What did you expect to happen there, and why?" in words(page_of(frame, "learner-3"))
 
 
 def test_a_wrong_answer_without_a_case_shows_what_the_check_said(frame):

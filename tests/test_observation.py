@@ -55,6 +55,11 @@ def seen(program, script=call_once, *conditions, **options):
     return observe(made(script, *conditions, **options), program, 0, 0)
 
 
+def raised_by(program, script):
+    """The exception of a program in a unit's script, as messages quote it."""
+    return observe(made(of_a_unit(script)), program, 0, 0, describe=True)["raised"]
+
+
 def argument(look, name):
     """The value of an argument, from one look at the arguments."""
     return decode({"tree": look["tree"][name], "storages": look["storages"]})
@@ -561,7 +566,7 @@ def of_a_unit(script):
 
 def test_the_traceback_shows_the_answer_alone():
     program = define("f", "def helper(x):\n    return x.nothing\n\ndef f(w, x):\n    return helper(w)\n", {})
-    raised = seen(program, of_a_unit(call_once))["raised"]
+    raised = raised_by(program, call_once)
     assert raised["traceback"].splitlines() == [
         "your code, line 5, in f",
         "    return helper(w)",
@@ -573,7 +578,7 @@ def test_the_traceback_shows_the_answer_alone():
 
 def test_the_traceback_of_an_error_inside_torch_ends_in_the_answer():
     program = define("f", "import torch\n\ndef f(w, x):\n    return torch.nn.functional.linear(w, 3)\n", {})
-    raised = seen(program, of_a_unit(call_once))["raised"]
+    raised = raised_by(program, call_once)
     assert raised["traceback"].splitlines() == [
         "your code, line 4, in f",
         "    return torch.nn.functional.linear(w, 3)",
@@ -582,7 +587,7 @@ def test_the_traceback_of_an_error_inside_torch_ends_in_the_answer():
 
 def test_a_recursion_without_end_has_a_short_traceback():
     program = define("f", "def f(w, x):\n    return f(w, x)\n", {})
-    raised = seen(program, of_a_unit(call_once))["raised"]
+    raised = raised_by(program, call_once)
     assert raised["types"][0] == "RecursionError"
     assert len(raised["traceback"].splitlines()) == 25
     assert " calls more …" in raised["traceback"]
@@ -592,9 +597,46 @@ def test_an_error_of_the_script_itself_has_no_traceback_of_the_learner():
     def script(program, case):
         return {"result": program(1, 2).item()}
 
-    raised = seen(lambda w, x: None, of_a_unit(script))["raised"]
+    raised = raised_by(lambda w, x: None, script)
     assert raised["message"] == "'NoneType' object has no attribute 'item'"
     assert not raised["inside"] and raised["traceback"] == ""
+
+
+def test_an_observation_that_nobody_is_told_of_quotes_nothing():
+    program = define("f", "def f(w, x):\n    return x.nothing\n", {})
+    observation = seen(program, of_a_unit(call_once))
+    assert observation["raised"].keys() == {"types", "message", "inside"} and observation["raised"]["inside"]
+    assert not observation.keys() & {"texts", "sources", "raising", "call_count"}
+
+
+def described(script, program):
+    return observe(made(script), program, 0, 0, describe=True)
+
+
+def test_it_is_known_which_call_returned_what():
+    def script(program, case):
+        w = case.normal()
+        first, second, third = (program(w, float(number)) for number in (1, 2, 3))
+        return {"late": third, "both": [first, second], "none_of_them": first + 1}
+
+    assert described(script, lambda w, x: w * x)["sources"] == {"late": 2, "both[0]": 0, "both[1]": 1}
+    # Python hands small numbers out again and again: in their order they are known, one by one they are not.
+    assert described(script, lambda w, x: 7)["sources"] == {}
+
+
+def test_results_of_all_calls_in_their_order_are_known_whatever_they_are():
+    def script(program, case):
+        return {"all": [program(case.normal(), number) for number in (1, 2, 3)]}
+
+    assert described(script, lambda w, x: None)["sources"] == {"all[0]": 0, "all[1]": 1, "all[2]": 2}
+
+
+def test_it_is_known_in_which_call_an_exception_was_raised():
+    def script(program, case):
+        return {"all": [program(case.normal(), number) for number in (2, 1, 0)]}
+
+    observation = described(script, lambda w, x: 1 / x)
+    assert (observation["raising"], observation["call_count"]) == (2, 3)
 
 
 # ------------------------------------------------------------------------------------------------ odd values
@@ -872,10 +914,9 @@ def test_a_program_that_never_ends_is_stopped(program):
     before = snapshot()
     one = made(call_once, Budget(500), AtMost("little", "cost.peak_bytes", 100))
     first, second = (observe(one, program, 0, 0) for _ in range(2))
-    assert first["raised"] | {"traceback": "", "inside": True} == {
+    assert first["raised"] | {"inside": True} == {
         "types": ["StepLimit", "BaseException"],
         "message": "more than 500 steps",
-        "traceback": "",
         "inside": True,
     }
     assert pack(first) == pack(second)

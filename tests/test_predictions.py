@@ -1,11 +1,13 @@
 import doctest
 import gc
+import re
 import sys
 import weakref
 from pathlib import Path
 
 import nbclient
 import nbformat
+import numpy
 import pytest
 import torch
 from autogradlab import predictions
@@ -101,6 +103,14 @@ def test_a_commitment_is_shown_back(said):
         ({"answer": 1, "confidence": 3, "variant": 100}, "variant is 100. Expected a whole number from 0 to 99"),
         ({"answer": print, "confidence": 3}, "The value is of type builtin_function_or_method. Expected a number"),
         ({"answer": {1: 2}, "confidence": 3}, "The value is of type dict. Expected a number"),
+        ({"answer": [1, {2}], "confidence": 3}, "The value is of type set. Expected a number"),
+        ({"answer": 1, "confidence": 0}, "confidence is 0. Expected a whole number"),
+        ({"answer": 1, "confidence": 3.0}, "confidence is 3.0. Expected a whole number"),
+        (
+            {"answer": [14, 28], "confidence": 3, "answers": 3},
+            "The answer is a list of 2. Expected a list of 3, one for each value asked for; try answer=[…, …, …].",
+        ),
+        ({"answer": "14, 28, 42", "confidence": 3, "answers": 3}, "The answer is one value. Expected a list of 3"),
     ],
 )
 def test_a_commitment_that_cannot_be_read_is_not_recorded_and_says_why(said, arguments, complaint):
@@ -200,6 +210,45 @@ def test_lists_are_compared_element_by_element(said):
 def test_the_author_can_allow_for_more_distance(said):
     assert outcome(said, 250, 241, within=0.05)[0] == "As you said."
     assert outcome(said, 250, 200, within=0.05)[0] == "Not what you said."
+
+
+@pytest.mark.parametrize(
+    ("answer", "happened", "kinds"),
+    [
+        ("fourteen", 42, "You gave a word; it is a number."),
+        (1, True, "You gave a number; it is True or False."),
+        ("yes", 1, "You gave True or False; it is a number."),
+        (0, None, "You gave a number; it is None."),
+        ([1, 2], 3, "You gave a list of 2; it is a number."),
+        (3, "float32", "You gave a number; it is a word."),
+    ],
+)
+def test_an_answer_of_another_kind_is_told_so(said, answer, happened, kinds):
+    assert outcome(said, answer, happened)[-1] == kinds
+
+
+def test_the_right_number_of_answers_is_recorded(said):
+    commit("three", answer=(14, None, 42), confidence=numpy.int64(3), answers=3)
+    assert said() == ["Your answer: [14, None, 42], confidence 3 of 5."]
+
+
+def test_an_answer_with_too_few_values_is_asked_for_again_before_anything_is_shown(said):
+    commit("three", answer=[14, 28], confidence=3)
+    said()
+    reveal("three", answers=3)(lambda: pytest.fail("the body ran"))
+    assert said() == [
+        "Commit your answer again.",
+        "The answer is a list of 2. Expected a list of 3, one for each value asked for; try answer=[…, …, …].",
+        "Nothing is shown until then.",
+    ]
+    commit("three", answer=[14, 28, 42], confidence=3)
+    reveal("three", answers=3)(lambda: [14, 28, 42])
+    assert said()[1] == "As you said."
+
+
+def test_a_commitment_without_its_name_says_what_to_write():
+    with pytest.raises(TypeError, match=r"commit was given 28\. Expected the name of a prediction first; try commit"):
+        commit(28, 4)
 
 
 def test_a_long_result_is_cut(said):
@@ -370,6 +419,54 @@ def _():
     assert comparison.data["text/html"].startswith('<div role="status"')
     assert comparison.data["text/plain"].startswith("You were sure, and it is otherwise.\nYou said 28")
     assert outputs[6][0].data["text/plain"] == "'last'"
+
+
+def nbgrader_cell(source, grade_id, **flags):
+    metadata = {"grade": True, "locked": True, "solution": False, "task": False, "schema_version": 3}
+    metadata |= {"grade_id": grade_id} | flags
+    return nbformat.v4.new_code_cell(source, metadata={"nbgrader": metadata})
+
+
+def test_nbgrader_gives_credit_for_committing_whatever_the_answer_is(tmp_path, monkeypatch):
+    from nbgrader.api import Gradebook
+    from nbgrader.apps import NbGraderAPI
+    from traitlets.config import Config
+
+    from autograder.nbgrader_context import nbgrader_context
+
+    (test_cell,) = re.findall(r"```python\n(.*?)```", (DOCS / "predictions.md").read_text(encoding="utf-8"), re.DOTALL)
+
+    def notebook(*answers):
+        cells = ["from autogradlab.predictions import commit"]
+        cells += [
+            f'commit("{name}", {answer})' for name, answer in zip(("third_reading", "peak"), answers, strict=False)
+        ]
+        cells = [nbformat.v4.new_code_cell(source) for source in cells]
+        kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+        return nbformat.v4.new_notebook(
+            cells=[*cells, nbgrader_cell(test_cell, "committed", points=2)], metadata=kernel
+        )
+
+    blank, right, wrong = "answer=None, confidence=None", "answer=14, confidence=2", "answer=-1, confidence=5"
+    made = {"nobody": (blank, blank), "one": (blank, wrong), "both": (right, wrong), "deleted": (right,)}
+    for step, answers in [("source/.", (blank, blank)), *((f"submitted/{who}", what) for who, what in made.items())]:
+        folder = tmp_path / step / "unit"
+        folder.mkdir(parents=True)
+        nbformat.write(notebook(*answers), folder / "unit.ipynb")
+    config = Config()
+    config.CourseDirectory.root = str(tmp_path)
+    config.CourseDirectory.db_url = f"sqlite:///{tmp_path / 'gradebook.db'}"
+    config.Exchange.root = str(tmp_path)
+    config.Execute.extra_arguments = ["--IPKernelApp.log_level=40"]
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with nbgrader_context():
+        api = NbGraderAPI(config=config)
+        assert api.generate_assignment("unit")["success"]
+        assert all(api.autograde("unit", who)["success"] for who in made)
+        with Gradebook(config.CourseDirectory.db_url) as book:
+            scores = {one.student.id: one.score for one in book.assignment_submissions("unit")}
+    assert scores == {"nobody": 0, "one": 1, "both": 2, "deleted": 1}
 
 
 @pytest.mark.parametrize("page", ["the docstrings", "docs/predictions.md"])

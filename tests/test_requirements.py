@@ -5,6 +5,7 @@ import math
 import numpy
 import pytest
 import torch
+from autogradlab import requirements
 from autogradlab.encoding import pack, unpack
 from autogradlab.exercises import AtLeast, AtMost, Flat, Holds, Prediction, Rate, Same, exercise
 from autogradlab.observation import observe
@@ -904,6 +905,72 @@ def test_a_rate_judges_specimens_without_telling_names():
     assert words(rate, by_name, by_running, script) == "y is False, expected True"
 
 
+# ------------------------------------------------------------------------------------------------- names
+
+
+def several(program, case):
+    w = case.normal()
+    model = nn.Linear(1, 1)
+    model.weight.data.fill_(float(program(w, 3)))
+    return {"late_ones": [program(w, 1), program(w, 2)], "at_the_end": program(w, 3), "the_model": model}
+
+
+@pytest.mark.parametrize(
+    ("requirement", "said"),
+    [
+        ("returned.late_ones", "[1] of late ones is 4, expected 2"),
+        ("returned.at_the_end", "at the end is 9, expected 3"),
+        ("returned.the_model", "weight[0, 0] of the model is 9.0, expected 3.0"),
+        (
+            Same("as seen", "returned.late_ones", view=lambda value, facts: sum(value)),
+            "late ones comes to 5, expected 3",
+        ),
+        (Holds("at most two", lambda seen, facts: max(seen.returned["late_ones"]) < 3, "returned.late_ones"), None),
+    ],
+    ids=str,
+)
+def test_the_names_of_a_case_script_reach_learners_as_words(requirement, said):
+    found = difference(requirement, lambda w, n: n * n, lambda w, n: n, several)
+    if said is None:
+        assert (found.yours, found.expected) == ("late ones = [1, 4]", "for example late ones = [1, 2]")
+    else:
+        assert found.words == said
+    assert "_" not in found.words + found.yours + found.expected
+
+
+def test_an_author_can_say_what_a_result_is_called():
+    labels = {"late_ones": "your list of late steps"}
+    found = difference("returned.late_ones", lambda w, n: n * n, lambda w, n: n, several, labels=labels)
+    assert found.words == "[1] of your list of late steps is 4, expected 2"
+
+
+def test_counts_costs_and_objects_have_words_too():
+    def script(program, case):
+        step, loss = case.counted("go_back", lambda: None), case.normal(3)
+        case.track(first_loss=loss)
+        program(step, loss)
+        return {}
+
+    def twice(step, loss, kept=[]):  # noqa: B006 (it is to outlive the call)
+        kept.append(loss)
+        step(), step()
+
+    once = given_back(None)
+    assert words("calls.go_back", twice, once, script) == "go back was called 2 times, expected 0 times"
+    assert words(AtMost("few", "calls.go_back", 1), twice, once, script) == "calls of go back: 2, expected at most 1"
+    assert words("kept.first_loss", twice, once, script).startswith("first loss is still alive after")
+
+
+def test_a_difference_that_nobody_reads_is_not_written_down(monkeypatch):
+    one = exercise_of("returned.y")
+    mine, theirs = (observe(one, given_back(torch.full((50,), number)), 0, 0) for number in (1.0, 2.0))
+    written = []
+    monkeypatch.setattr(requirements, "value_text", lambda value, limit: written.append(value) or "a text")
+    found = one.requirements[0].difference(one, mine, theirs)
+    assert not one.requirements[0].met(one, [mine], [theirs]) and not written
+    assert (found.yours, found.expected, len(written)) == ("1.0 at [0]", "2.0 at [0]", 2)
+
+
 # ------------------------------------------------------------------------------------------------- predictions
 
 
@@ -922,11 +989,11 @@ def test_a_prediction_compares_its_own_items():
     assert predicted(every, [1, 2, 3], [1, 2, 3]) is None
     found = predicted(every, [1, 5, 6], [1, 2, 3])
     assert (found.words, found.yours, found.expected) == (
-        "2 answers do not come out: number 2, 3",
+        "2 of your 3 answers are not what happens: numbers 2 and 3",
         "answer 2: 5; answer 3: 6",
-        "what running it prints",
+        "what running it shows",
     )
-    assert predicted(every, [1, 2, 6], [1, 2, 3]).words == "1 answer does not come out: number 3"
+    assert predicted(every, [1, 2, 6], [1, 2, 3]).words == "1 of your 3 answers is not what happens: number 3"
     assert predicted(every, [1, 2], [1, 2, 3]).words == "there are 2 answers, expected 3"
     some = Prediction("the first two", slice(0, 2))
     assert predicted(some, [1, 2, 99], [1, 2, 3]) is None

@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import subprocess
 import sys
 import threading
 import warnings
@@ -9,6 +10,7 @@ import warnings
 import numpy
 import pytest
 import torch
+from autogradlab import accelerator
 from autogradlab.state import MODES, STREAMS, preserved
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -249,6 +251,56 @@ def test_warnings_are_silent_inside_and_may_be_recorded():
         warnings.simplefilter("always")
         warnings.warn("seen", stacklevel=1)
     assert [str(warning.message) for warning in seen] == ["seen"]
+
+
+IN_A_PROCESS_OF_ITS_OWN = """
+import torch
+from autogradlab import accelerator
+from autogradlab.state import preserved
+
+def settings():
+    return torch.sim.mem_get_info()[1], accelerator.latency.seconds
+
+def spoil():
+    torch.sim.set_capacity(4096)
+    torch.sim.set_transfer_latency(0.001)
+    return torch.rand(2, device="sim").tolist()
+
+with preserved(3):
+    accelerator.register(note=False)
+    spoil()
+assert settings() == (1 << 30, 0.0), settings()
+
+torch.sim.set_capacity(1 << 20)
+torch.sim.set_transfer_latency(0.002)
+torch.sim.manual_seed(7)
+first = torch.rand(2, device="sim").tolist()
+torch.sim.manual_seed(7)
+drawn = []
+for _ in range(2):
+    with preserved(3) as changes:
+        assert settings() == (1 << 30, 0.0), settings()
+        drawn.append(spoil())
+        changes.settle()
+    # On the CPU nobody can tell whether the process knows the device, so that what happened to it is no change of mode.
+    assert changes == {}, changes
+assert drawn[0] == drawn[1] != first
+assert settings() == (1 << 20, 0.002), settings()
+assert torch.rand(2, device="sim").tolist() == first
+"""
+
+
+@pytest.mark.skipif(not accelerator.is_available(), reason=str(accelerator.why_unavailable()))
+def test_the_simulated_accelerators_settings_are_clean_inside_and_put_back():
+    done = subprocess.run([sys.executable, "-c", IN_A_PROCESS_OF_ITS_OWN], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_the_accelerator_nothing_of_it_is_imported():
+    code = "import sys; from autogradlab.state import preserved\nwith preserved(1): pass\n"
+    code += "assert not [name for name in sys.modules if name.startswith('autogradlab.accelerator')]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_everything_that_is_watched_has_a_leftover_in_these_tests():

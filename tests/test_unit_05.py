@@ -69,15 +69,30 @@ def test_the_trap_reads_the_running_total_of_42(run):
     assert run.names["trap"](3) == [42.0, 84.0, 126.0]
 
 
-def test_the_published_fix_leaves_x_growing(run):
-    assert "3 steps: w.grad  42.0   x.grad  84.0" in run.output
-    w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)
-    readings = []
-    for steps in (1, 2, 3):
-        w.grad = x.grad = None
-        run.names["cases"].loops["A"](w, x, steps)
-        readings.append((w.grad.item(), x.grad.item()))
-    assert readings == [(42, 28), (42, 56), (42, 84)]
+def test_the_half_fix_leaves_x_growing(run):
+    assert "step 3: w.grad  42.0   x.grad  84.0" in run.output
+    assert run.names["half_fixed"](3) == [(42, 28), (42, 56), (42, 84)]
+
+
+def test_the_half_fix_stands_before_the_exercise_on_it(lesson):
+    sources = [cell.source for cell in lesson.cells]
+    (prediction,) = [number for number, source in enumerate(sources) if 'commit("half_a_fix"' in source]
+    (exercise,) = [number for number, source in enumerate(sources) if source == 'check("first_wrong")']
+    assert prediction < exercise
+
+
+def test_a_retained_graph_adds_again_and_a_freed_one_raises(run):
+    assert "once:   tensor(12.)\ntwice:  tensor(24.)\nthrice: Trying to backward through the graph a" in run.output
+
+
+def test_gradients_that_are_handed_back_leave_every_meter_alone(run):
+    assert "handed back:      (tensor(42.), tensor(28.))\nw.grad and x.grad: None None\n" in run.output
+
+
+def test_only_a_detached_copy_of_a_gradient_has_no_past(run):
+    (shown,) = [line for line in run.output.splitlines() if line.startswith("clone():")]
+    assert shown == "clone():          tensor(12., grad_fn=<CloneBackward0>)"
+    assert "detach().clone(): tensor(12.)\n" in run.output
 
 
 def test_a_loop_that_never_clears_swings(run):
@@ -128,9 +143,11 @@ def test_uneven_parts_need_more_than_their_number(run):
 
 
 def test_one_backward_for_eight_parts_holds_eight_graphs(run):
-    peak = run.names["peak"]
-    assert peak(8, at_once=False) == peak(1, at_once=False)
-    assert peak(8, at_once=True) == 8 * peak(8, at_once=False)
+    peak_and_gradient = run.names["peak_and_gradient"]
+    (single, _), (each, gradient) = (peak_and_gradient(parts, at_once=False) for parts in (1, 8))
+    once, other = peak_and_gradient(8, at_once=True)
+    assert each == single and once == 8 * each
+    assert (gradient - other).abs().max() < 1e-6 * gradient.abs().max()
 
 
 def test_the_bug_wins_at_the_small_rate_and_loses_at_the_large_one(run):
@@ -202,6 +219,66 @@ def test_the_wrong_loops_are_wrong_where_the_review_says_and_not_before(lesson, 
                 if value != fresh[tensor]:
                     wrong.setdefault(tensor, steps)
         assert verdicts(name) == wrong, name
+
+
+def shown(lesson, exercise, program):
+    """The verdict on a program, with no wrong program at hand."""
+    reference = lessons.references(lesson)[exercise.name]
+    seen = visible(exercise, program)
+    assert [observation["raised"] for observation in seen] == [None] * len(seen)
+    return judge(exercise, seen, visible(exercise, reference), [])
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        *((entry, "not a whole number from 1 to 100") for entry in ("two", None, [2], torch.ones(2), True, 10**9, 2.5)),
+        (2.0, None),
+        (numpy.int64(2), None),
+        (9, "after that many steps w.grad is right"),
+    ],
+)
+def test_an_entry_of_any_type_in_the_review_is_a_hit_or_a_miss_in_words(lesson, exercises, entry, words):
+    right = lessons.references(lesson)["first_wrong"]
+    verdict = shown(lesson, exercises["first_wrong"], lambda loop: {"w": entry, "x": 2} if loop == "B" else right(loop))
+    if words is None:
+        assert verdict.status == "right"
+    else:
+        assert verdict.status == "partly" and words in verdict.difference.words
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "a value of type NoneType came back, and no dict"),
+        (["w"], "a value of type list came back, and no dict"),
+        ({}, "a tensor whose .grad can be wrong is not named"),
+        ({"w": 2, 3: 1}, 'a key is neither "w" nor "x"'),
+        ({"w": 2, "x": 1}, "x is named, and its .grad is right after any number of steps"),
+    ],
+)
+def test_an_answer_of_any_form_to_the_review_is_a_miss_in_words(lesson, exercises, answer, words):
+    right = lessons.references(lesson)["first_wrong"]
+    verdict = shown(lesson, exercises["first_wrong"], lambda loop: answer if loop == "A" else right(loop))
+    assert verdict.status == "wrong" and words in verdict.difference.words
+
+
+def test_the_path_that_differs_is_told_by_its_call(lesson, exercises):
+    right = lessons.references(lesson)["pendulum"]
+
+    def never_fades(slope, start, lr, momentum, steps):
+        return right(slope, start, lr, momentum and 1, steps)
+
+    verdict = shown(lesson, exercises["pendulum"], never_fades)
+    assert verdict.met == [True, True, False] and "the path of call 3" in verdict.difference.words
+
+
+def test_the_weights_that_differ_are_told_by_their_call(lesson, exercises):
+    def steps_for_all(optimizer, frozen):
+        optimizer.step()
+
+    verdict = shown(lesson, exercises["frozen_step"], steps_for_all)
+    assert "frozen weights after call 2" in verdict.difference.words and "0.weight" in verdict.difference.words
 
 
 ARRANGED = """

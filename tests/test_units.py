@@ -1,6 +1,7 @@
 """A notebook finds the files of its unit from wherever it runs."""
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -114,3 +115,19 @@ def test_a_tool_that_fails_leaves_no_place_behind(tmp_path, monkeypatch):
         raise KeyError
     with pytest.raises(UnitNotFound):
         directory_of("05_unit")
+
+
+def test_a_preloaded_unit_is_opened_without_its_file(tmp_path):
+    (tmp_path / "cases.py").write_text('def specimen():\n    return "kept"\n')
+    code = (
+        "import inspect, pathlib, sys, traceback\n"
+        "from autogradlab import unit, units\n"
+        "directory = pathlib.Path(sys.argv[1])\n"
+        "units.preload('09_gone', directory)\n"
+        "(directory / 'cases.py').unlink()\n"
+        "cases = unit('09_gone')\n"
+        "import linecache; linecache.checkcache()\n"
+        "print(cases.specimen(), inspect.getsource(cases.specimen))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert done.stdout == 'kept def specimen():\n    return "kept"\n\n', done.stderr

@@ -10,13 +10,12 @@ import os
 import sys
 
 from autogradlab import units
-from autogradlab.diagnosis import judge
+from autogradlab.diagnosis import Verdict, judge
 from autogradlab.encoding import type_name
 from autogradlab.exercises import stub_digest
 from autogradlab.observation import message_of, observe
 from autogradlab.predictable import NoAnswer, normalise
 from autogradlab.recorded import SEED, Recorded, prediction
-from autogradlab.requirements import Difference
 from autogradlab.state import preserved
 from autogradlab.texts import value_text
 from autogradlab.verdicts import CheckFailed, CheckResult, Told
@@ -42,7 +41,7 @@ def check(name: str) -> CheckResult:
     # One outer block for all cases, so that the process's random streams are saved once. To nbgrader, anything on
     # stderr is a failure.
     with preserved(SEED), contextlib.redirect_stderr(io.StringIO()):
-        result = _result(unit.name, exercise, record, program)
+        result = verdict_on(unit.name, record, Answer(exercise, program), lambda verdict: _times_told(name, verdict))
     if os.environ.get("NBGRADER_EXECUTION") == "validate" and result.record["status"] != "right":
         raise CheckFailed(result.text)
     return result
@@ -72,43 +71,90 @@ def _namespace() -> dict:
     return frame.f_globals
 
 
-def _result(unit: str, exercise, record, program) -> CheckResult:
-    told = Told(unit=unit, exercise=exercise, points=record.points)
-    if program is ...:
+class Answer:
+    """The notebook's answer to one exercise, as a verdict asks about it; here it is a program of this process."""
+
+    def __init__(self, exercise, program):
+        self.exercise, self._program = exercise, program
+
+    def look(self) -> dict:
+        """What stands under the exercise's name: whether anything does, its cell's digest, whether it is callable."""
+        if self._program is ...:
+            return {"defined": False}
+        return {
+            "defined": True,
+            "stub": stub_digest(answer_source(self._program)),
+            "callable": callable(self._program),
+            "shown": value_text(self._program, 80),
+        }
+
+    def observed(self) -> list:
+        """What the program does in the cases."""
+        return [observe(self.exercise, self._program, SEED, index) for index in range(self.exercise.visible)]
+
+    def described(self, number: int) -> dict:
+        """What it does in the case of this number, with its calls as text."""
+        return observe(self.exercise, self._program, SEED, number, describe=True)
+
+    def given(self):
+        """What the program of a prediction exercise returns; raises AnswerRaised for what it raises."""
+        try:
+            with preserved(SEED), contextlib.redirect_stdout(io.StringIO()):
+                return self._program()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit and whatever else an answer raises
+            raise AnswerRaised(type_name(error), message_of(error)) from error
+
+    def judge(self, yours: list, known) -> Verdict:
+        """The verdict on observations of the cases."""
+        return judge(self.exercise, yours, known.expected(), known.candidates())
+
+
+class AnswerRaised(Exception):
+    """The program of a prediction exercise raised: the type's name and the message."""
+
+
+def verdict_on(unit: str, known, answer: Answer, times=lambda verdict: 3) -> CheckResult:
+    """The verdict on an answer to an exercise of which `known` says the points, the stub and who does what.
+
+    `times(verdict)` says how often in a row the learner has been told this; what is said grows with it.
+    """
+    exercise = answer.exercise
+    told = Told(unit=unit, exercise=exercise, points=known.points)
+    found = answer.look()
+    if not found["defined"]:
         return told.not_attempted(
             f"{exercise.name} is not defined yet. Run the cell that defines it, then check again."
         )
-    if stub_digest(answer_source(program)) == record.stub:
+    if found["stub"] == known.stub:
         return told.not_attempted("Write your answer in the cell above, run it, then check again.")
-    if not callable(program):
-        shown = value_text(program, 80)
+    if not found["callable"]:
         return told.unusable(
-            f"{exercise.name} is {shown} here, so it cannot be called. "
+            f"{exercise.name} is {found['shown']} here, so it cannot be called. "
             f"Does a later line use the same name for something else?"
         )
     if exercise.is_prediction:
-        return _predicted(told, exercise, record, program)
-    yours = [observe(exercise, program, SEED, index) for index in range(exercise.visible)]
-    expected = record.expected()
-    verdict = judge(exercise, yours, expected, record.candidates())
+        return _predicted(told, known, answer, times)
+    yours = answer.observed()
+    verdict = answer.judge(yours, known)
     shown = None
     if verdict.case is not None:
-        shown = observe(exercise, program, SEED, verdict.case, describe=True)
-        missing = any(shown["returned_none"]) and not any(expected[verdict.case]["returned_none"])
-        told.returned_none = missing
-    return told.judged(verdict, shown, _times_told(exercise.name, verdict))
+        shown = answer.described(verdict.case)
+        expected = known.expected()[verdict.case]
+        told.returned_none = any(shown["returned_none"]) and not any(expected["returned_none"])
+    return told.judged(verdict, shown, times(verdict))
 
 
-def _predicted(told, exercise, record, program) -> CheckResult:
+def _predicted(told, known, answer, times) -> CheckResult:
     """The verdict on answers that are data: the program returns `(variant, answers)`."""
+    exercise = answer.exercise
     last = exercise.variants - 1
     try:
-        with preserved(SEED), contextlib.redirect_stdout(io.StringIO()):
-            given = program()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # SystemExit and whatever else an answer raises
-        raised = ": ".join(filter(None, (type_name(error), message_of(error)[:200])))
+        given = answer.given()
+    except AnswerRaised as error:
+        name, message = error.args
+        raised = ": ".join(filter(None, (name, message[:200])))
         return told.unusable(f"{exercise.name}() raised {raised}. Which line of it did that?")
     form = f"return variant, answers, where variant is a whole number from 0 to {last} and answers is a list"
     if (
@@ -126,13 +172,13 @@ def _predicted(told, exercise, record, program) -> CheckResult:
             f"There is no variant {variant}; choose a whole number from 0 to {last}. Which one is yours?"
         )
     try:
-        written = [normalise(answer) for answer in answers]
+        written = [normalise(one) for one in answers]
     except NoAnswer as error:
         words = str(error)
         return told.unusable(f"{words[:1].upper()}{words[1:]}. Which of your answers is it?")
-    yours = prediction(exercise, variant, written) | {"answer_texts": [value_text(answer, 60) for answer in answers]}
-    verdict = judge(exercise, [yours], record.expected(variant), record.candidates(variant))
-    return told.judged(verdict, yours, _times_told(exercise.name, verdict))
+    yours = prediction(exercise, variant, written) | {"answer_texts": [value_text(one, 60) for one in answers]}
+    verdict = judge(exercise, [yours], known.expected(variant), known.candidates(variant))
+    return told.judged(verdict, yours, times(verdict))
 
 
 def answer_source(program) -> str:
@@ -149,12 +195,11 @@ def answer_source(program) -> str:
 
 def _times_told(name: str, verdict) -> int:
     """How often in a row this behaviour was seen: 1 for the first time."""
-    difference = verdict.difference or Difference("", "", "")
     behaviour = (
         tuple(verdict.met),
         tuple(candidate.key for candidate, _ in verdict.diagnosis),
         verdict.case,
-        difference.words,
+        verdict.difference and verdict.difference.words,
     )
     last, times = _told.get(name, (None, 0))
     times = times + 1 if last == behaviour else 1

@@ -28,11 +28,14 @@ class Candidate:
 class Verdict:
     """The outcome of one exercise: per requirement whether it is met, a score from 0 to 1, and the diagnosis.
 
-    `diagnosis` is a list of `(candidate, requirement numbers it explains)`; `unexplained` are the numbers of missed
-    requirements that no candidate explains; `case` is the number of the first case that shows a miss.
+    `judged` says per requirement whether a miss is one by itself: where the gate is missed, what is wrong afterwards
+    may be no more than what follows from that. `diagnosis` is a list of `(candidate, requirement numbers it explains)`;
+    `unexplained` are the numbers of missed requirements that no candidate explains; `case` is the number of the first
+    case that shows a miss.
     """
 
     met: list
+    judged: list
     score: float
     diagnosis: list
     unexplained: list
@@ -60,11 +63,18 @@ def judge(exercise, yours: list, expected: list, candidates: list) -> Verdict:
     score = sum(weight for weight, good in zip(weights, met) if good) / sum(weights) if met[0] else 0.0
     missed = [number for number, good in enumerate(met) if not good]
     if not missed:
-        return Verdict(met, 1.0, [], [], None, None)
+        return Verdict(met, met, 1.0, [], [], None, None)
     diagnosis = _diagnosis(exercise, yours, expected, candidates, missed)
     explained = {number for _, numbers in diagnosis for number in numbers}
+    unexplained = [number for number in missed if number not in explained]
+    # A second mistake beside the one at the gate is one by itself.
+    apart = {number for _, numbers in diagnosis for number in numbers if 0 not in numbers}
+    judged = [
+        number == 0 or met[0] or met[number] or number in apart or requirement.stands_alone(yours, expected)
+        for number, requirement in enumerate(requirements)
+    ]
     case, difference = _first_case(exercise, yours, expected, missed)
-    return Verdict(met, score, diagnosis, [number for number in missed if number not in explained], case, difference)
+    return Verdict(met, judged, score, diagnosis, unexplained, case, difference)
 
 
 def _first_case(exercise, yours, expected, missed):

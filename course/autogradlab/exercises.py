@@ -51,7 +51,8 @@ class Exercise:
     """An exercise without its reference: the case script, what is required, and how it is run.
 
     `visible` cases (seed 0) are what learners see, `fresh` ones what grading draws; `needs` names the exercises whose
-    answers this one calls; `variants` counts the variants of a prediction exercise (0 otherwise).
+    answers this one calls; `variants` counts the variants of a prediction exercise (0 otherwise); `labels` says what
+    messages call the script's results.
     """
 
     name: str
@@ -67,7 +68,12 @@ class Exercise:
     devices: str = "any"
     budget: int | None = None
     forbidden: tuple = ()
+    labels: dict = dataclasses.field(default_factory=dict)
     line: int = 0
+
+    def label(self, name: str) -> str:
+        """What messages call a result, a count or whatever else the case script gave this name."""
+        return self.labels.get(name) or name.replace("_", " ")
 
     def aspects(self, part: str) -> frozenset:
         """The aspects of this part of an observation that some requirement compares; empty where none reads it."""
@@ -107,11 +113,14 @@ def exercise(
     tolerance=None,
     variants=0,
     devices="any",
+    labels=None,
 ):
     """Declares the exercise that the decorated case script describes; the script's name is the exercise's.
 
     Conditions are requirements, of which the first is the gate, and the run conditions Budget and Forbid. `arguments`
-    are the names of the answer's parameters, in order. Raises ValueError where the declaration contradicts itself.
+    are the names of the answer's parameters, in order. `labels` maps names that the script gives its results to what
+    learners read instead, in the singular: `{"late": "your list of late steps"}`; without one, the name is read, with
+    spaces for underscores. Raises ValueError where the declaration contradicts itself.
     """
     requirements = tuple(condition for condition in conditions if isinstance(condition, Requirement))
     rest = [condition for condition in conditions if not isinstance(condition, Requirement)]
@@ -156,6 +165,7 @@ def exercise(
             devices=devices,
             budget=next((condition.steps for condition in rest if isinstance(condition, Budget)), None),
             forbidden=tuple(name for condition in rest if isinstance(condition, Forbid) for name in condition.names),
+            labels=dict(labels or {}),
             line=script.__code__.co_firstlineno,
         )
 

@@ -233,12 +233,17 @@ def graph_of(tensor, labels=None) -> dict:
 # ------------------------------------------------------------------------------------------------------ running
 
 
+_RAISED = object()
+
+
 class _Calls:
     """Wraps a learner's function so that its calls, their arguments before and after, are noted."""
 
     def __init__(self, exercise, labels, describe, meter):
         self.exercise, self.labels, self.describe, self.meter = exercise, labels, describe, meter
         self.texts, self.after, self.returned_none = [], [], []
+        # The results themselves are kept only where calls are told: elsewhere that would keep their graphs alive.
+        self.results, self.raising, self.count = [], None, 0
         self.aspects = exercise.aspects("arguments")
 
     def wrap(self, program):
@@ -261,15 +266,41 @@ class _Calls:
                 self.labels.add(name, value)
         else:
             self.meter.exclude(list(given.values()))
-        if self.describe and len(self.texts) < 8:
+        number, self.count = self.count, self.count + 1
+        told = self.describe and number < MAX_LOOKS
+        if told:
             self.texts.append(call_text(self.exercise.name, given))
+            self.results.append(_RAISED)
         try:
             result = program(*args, **kwargs)
             self.returned_none.append(result is None)
+            if told:
+                self.results[number] = result
             return result
+        except BaseException:
+            self.raising = number
+            raise
         finally:
             if self.aspects and self.meter is None and len(self.after) < MAX_LOOKS:
                 self.after.append(_looked(self.aspects, self.labels, given))
+
+    def sources(self, results: dict) -> dict:
+        """The number of the call that returned a named result or one item of it, by name or `name[number]`."""
+        found = self._matched(results)
+        for name, value in results.items():
+            if type(value) in (list, tuple):
+                found |= self._matched({f"{name}[{number}]": item for number, item in enumerate(value[:MAX_LOOKS])})
+        return found
+
+    def _matched(self, values: dict) -> dict:
+        """The calls that returned these values: in their order, or where only one call can have."""
+        own = list(values.values())
+        if len(own) == len(self.results) and all(mine is result for mine, result in zip(own, self.results)):
+            return dict(zip(values, range(len(own))))
+        # Objects that Python hands out more than once say nothing about where they come from.
+        shared = (type(None), bool, int, str, bytes)
+        calls = {name: [n for n, result in enumerate(self.results) if result is one] for name, one in values.items()}
+        return {name: n[0] for name, n in calls.items() if len(n) == 1 and type(values[name]) not in shared}
 
     def _names(self, count):
         declared = self.exercise.arguments
@@ -347,7 +378,7 @@ def _run(exercise, program, case, observation=None, *, meter=None, step_limit=No
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # SystemExit and whatever else a program raises is what it does
-                raised = _raised(error)
+                raised = _raised(error, describe)
         if raised is None:
             _check_results(exercise, results)
         if observation is not None:
@@ -383,12 +414,16 @@ def _write_down(exercise, observation, results, case, calls, labels):
             labels.add(name, value)
         observation["watched"] = _looked(exercise.aspects("arguments"), labels, case.watched)
     if calls.describe:
-        observation["texts"] = calls.texts
+        observation |= {"texts": calls.texts, "call_count": calls.count}
+        observation |= {"sources": calls.sources(results), "raising": calls.raising}
 
 
-def _raised(error) -> dict:
+def _raised(error, describe: bool) -> dict:
     names = [cls.__name__ for cls in type(error).__mro__ if issubclass(cls, BaseException)]
-    return {"types": names, "message": message_of(error)} | _traceback(error)
+    frames = _learner_frames(error)
+    # A traceback quotes the program, and a recording of what a program did must not.
+    quoted = {"traceback": _traceback_text(frames)} if describe else {}
+    return {"types": names, "message": message_of(error), "inside": bool(frames)} | quoted
 
 
 def message_of(error) -> str:
@@ -399,11 +434,17 @@ def message_of(error) -> str:
         return ""
 
 
-def _traceback(error) -> dict:
-    """The learner's own part of a traceback, and whether there is one."""
-    every = [(frame.filename, frame.lineno, frame.name) for frame in traceback.extract_tb(error.__traceback__)]
-    every = error.frames if isinstance(error, StepLimit) else every
-    frames = [frame for frame in every if is_learner_file(frame[0])]
+def _learner_frames(error) -> list:
+    """File, line and function of the learner's own part of a traceback."""
+    if isinstance(error, StepLimit):
+        every = error.frames
+    else:
+        walked = traceback.walk_tb(error.__traceback__)
+        every = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in walked]
+    return [frame for frame in every if is_learner_file(frame[0])]
+
+
+def _traceback_text(frames: list) -> str:
     lines = []
     for position, (file, line, name) in enumerate(frames):
         if len(frames) > MAX_FRAMES and position == MAX_FRAMES // 2:
@@ -414,7 +455,7 @@ def _traceback(error) -> dict:
         source = linecache.getline(file, line).strip()
         if source:
             lines.append(f"    {source}")
-    return {"traceback": "\n".join(lines), "inside": bool(frames)}
+    return "\n".join(lines)
 
 
 def is_learner_file(filename: str) -> bool:
@@ -436,10 +477,15 @@ def observe(
 
     Only the facets that the exercise's requirements name are written down. Costs are observed in a second run of a
     freshly built case, because hooks and modes change what they watch; `Flat` costs in two more, with the case scaled
-    up. The process's own torch state, random streams and output are untouched. `step_limit` bounds Python calls and
-    lines; `describe` adds the calls as text, and leaves the costs out.
+    up. The process's own torch state, random streams and output are untouched; `sim` becomes known to it where that is
+    the device. `step_limit` bounds Python calls and lines; `describe` adds what messages quote, the calls and the
+    traceback, and leaves the costs out.
     """
     dtype = dtype or exercise.dtypes[0]
+    if device == "sim":
+        from autogradlab import accelerator  # nobody else needs it
+
+        accelerator.register(note=False)
     limit = min(filter(None, (exercise.budget, step_limit)), default=None)
 
     def build(scale=None):

@@ -26,6 +26,7 @@ See: Every backward adds
 
 import inspect
 import math
+import numbers
 import os
 from dataclasses import dataclass
 
@@ -64,16 +65,22 @@ class Prediction:
 _predictions: dict[str, dict[int | None, Prediction]] = {}
 
 
-def commit(name: str, answer=None, confidence: int | None = None, variant: int | None = None):
+def commit(
+    name: str, answer=None, confidence: int | None = None, variant: int | None = None, answers: int | None = None
+):
     """Your prediction is on record, and is shown back; `reveal(name)` can now show what really happens.
 
     answer:     a number, string, bool, dtype, shape or exception class, or a list of these
     confidence: 1 (a guess) to 5 (certain)
     variant:    where the question has your own number in it: a whole number from 0 to 99
+    answers:    how many values the question asks for, where it asks for a list; another number is not recorded
 
     Until the result has been shown you can change your mind; after that the answer that stood then counts. With a part
     still `None`, the cell says what is missing and records nothing.
     """
+    if not isinstance(name, str):
+        example = 'commit("third_reading", answer=28, confidence=4)'
+        raise TypeError(f"commit was given {name!r:.80}. Expected the name of a prediction first; try {example}.")
     variants = _predictions.setdefault(name, {})
     missing = [
         words
@@ -95,6 +102,10 @@ def commit(name: str, answer=None, confidence: int | None = None, variant: int |
     except TypeError as error:
         show(Notice("Not recorded.", str(error)))
         return
+    complaint = _miscounted(given.value, answers)
+    if complaint is not None:
+        show(Notice("Not recorded.", complaint))
+        return
     prediction = variants.pop(variant, None)
     if prediction is None or not prediction.revealed:
         prediction = Prediction(variant, given, given)
@@ -106,7 +117,7 @@ def commit(name: str, answer=None, confidence: int | None = None, variant: int |
     show(Notice(f"Your answer: {given}.", *lines))
 
 
-def reveal(name: str, see: str | None = None, within: float = 1e-3):
+def reveal(name: str, see: str | None = None, within: float = 1e-3, answers: int | None = None):
     """A decorator: runs the function it stands on once `commit(name, ...)` has an answer, and compares its result.
 
     The function shows what it likes and returns what really happens; its parameter, if any, is the learner's variant:
@@ -120,8 +131,9 @@ def reveal(name: str, see: str | None = None, within: float = 1e-3):
     As you said.
     You said 14, confidence 5 of 5. It is 14.
 
-    see:    the heading of the same notebook that treats it, for somebody who was sure and wrong
-    within: the relative distance at which two numbers count as the same
+    see:     the heading of the same notebook that treats it, for somebody who was sure and wrong
+    within:  the relative distance at which two numbers count as the same
+    answers: how many values it returns, where it returns a list; an answer with another number has to be given anew
 
     The name below the decorator keeps what it had before (`_` the last output), so that nothing the function made stays
     alive. With `AUTOGRADLAB_REVEAL=all` in the environment the function also runs where no answer was given.
@@ -131,7 +143,7 @@ def reveal(name: str, see: str | None = None, within: float = 1e-3):
     _predictions.setdefault(name, {})
 
     def run(body):
-        _reveal(name, body, see, within)
+        _reveal(name, body, see, within, answers)
         # What the name is bound to now: were it anything else, IPython would stop updating `_`.
         return body.__globals__.get(body.__name__)
 
@@ -147,7 +159,7 @@ def _current(name):
     return next(reversed(_predictions[name].values()), None)
 
 
-def _reveal(name, body, see, within):
+def _reveal(name, body, see, within, answers):
     prediction = _current(name)
     unasked = os.environ.get("AUTOGRADLAB_REVEAL") == "all"
     wants_variant = bool(inspect.signature(body).parameters)
@@ -161,6 +173,10 @@ def _reveal(name, body, see, within):
             show(Notice("Commit a variant too.", "A whole number from 0 to 99, your own; try variant=7."))
             return
         variant = 0
+    complaint = None if prediction is None else _miscounted(prediction.counted.value, answers)
+    if complaint is not None:
+        show(Notice("Commit your answer again.", complaint, "Nothing is shown until then."))
+        return
     if prediction is not None:
         # Before the body runs: what it prints is already the answer.
         prediction.revealed = True
@@ -193,8 +209,17 @@ def _is_blank(value):
     return value is None or value is ... or (isinstance(value, str) and not value.strip())
 
 
+def _miscounted(value, answers):
+    """What is wrong with the number of values in an answer, in a sentence; None where it is right or not asked for."""
+    if answers is None or isinstance(value, list) and len(value) == answers:
+        return None
+    count = f"a list of {len(value)}" if isinstance(value, list) else "one value"
+    example = ", ".join(["…"] * answers)
+    return f"The answer is {count}. Expected a list of {answers}, one for each value asked for; try answer=[{example}]."
+
+
 def _is_whole(value, low, high):
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and low <= value <= high
 
 
 def _refusal(what, value, expected, example):
@@ -250,6 +275,17 @@ def _agree(said, happened, within):
     return math.isclose(said, happened, rel_tol=within, abs_tol=1e-9)
 
 
+def _kind(value) -> str:
+    """The kind of an answer in words; what a text stands for, where it stands for something else."""
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, bool) or _folded(value) in ("true", "false", "yes", "no"):
+        return "True or False"
+    if _folded(value) == "none":
+        return "None"
+    return "a word" if _number(value) is None else "a number"
+
+
 def _folded(value):
     return as_text(value).strip().casefold().removeprefix("torch.")
 
@@ -267,9 +303,10 @@ def _number(value):
 
 
 def _differences(said, happened, within):
-    """Where two lists differ, a line each; nothing for single values, which stand side by side already."""
+    """Where two lists differ, a line each; of single values, which stand side by side already, only another kind."""
     if not isinstance(happened, list):
-        return []
+        kinds = [_kind(value) for value in (said, happened)]
+        return [] if kinds[0] == kinds[1] else [f"You gave {kinds[0]}; it is {kinds[1]}."]
     if not isinstance(said, list):
         return [f"You gave one value; it is a list of {len(happened)}."]
     if len(said) != len(happened):

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import math
 import re
+import typing
 
 import numpy
 import torch
@@ -68,48 +69,85 @@ class Facet:
         return Facet(part, name, aspects)
 
     def places(self, observation: dict) -> list:
-        """`(name, when, tree, storages)` for everything that the facet names in the observation.
-
-        `when` is the moment of the look in words, the tree is `...` where there is none.
-        """
+        """The `Place` of everything that the facet names in the observation."""
         if self.part == "returned":
             return _named(observation["returned"], self.name, "")
         if self.part == "arguments":
             after, places = observation["arguments"], []
             for number, plain in enumerate(after):
                 when = f" after call {number + 1}" if len(after) > 1 else " after the call"
-                places += _named(plain, self.name, when) if self.name is None or self.name in plain["tree"] else []
+                if self.name is None or self.name in plain["tree"]:
+                    places += _named(plain, self.name, when, number)
             watched = observation.get("watched")
             if watched and (self.name is None or self.name in watched["tree"]):
                 places += _named(watched, self.name, " at the end")
-            return places or [(self.name or "the arguments", " after the call", ..., None)]
+            return places or [Place(self.name or "the arguments", " after the call", ...)]
         value = observation.get(self.part)
         if self.part == "mode" and self.name is not None:
             value = {name: change for name, change in value.items() if name.startswith(self.name)}
         elif self.name is not None:
             value = None if value is None else value.get(self.name)
-        return [(self.name or self.part, "", {"$": "plain", "value": value}, None)]
+        return [Place(self.name or self.part, "", {"$": "plain", "value": value})]
 
     def is_in(self, observation: dict) -> bool:
         """Whether the observation holds what the facet names: a facet that names nothing could never differ."""
         if self.part in ("kept", "calls") and self.name is not None:
             return self.name in (observation.get(self.part) or {})
-        return all(tree is not ... for _, _, tree, _ in self.places(observation))
+        return all(place.tree is not ... for place in self.places(observation))
 
 
-def _named(plain, name, when):
+class Place(typing.NamedTuple):
+    """One thing that a facet names: its name, the moment of the look in words, and the tree, `...` if it is not there.
+
+    `call` is the number of the call after which an argument was looked at, where there is one.
+    """
+
+    name: str
+    when: str
+    tree: object
+    storages: Storages | None = None
+    call: int | None = None
+
+
+def _named(plain, name, when, call=None):
     storages = Storages(plain["storages"], MAX_COMPARED)
     names = plain["tree"] if name is None else [name]
-    return [(key, when, plain["tree"].get(key, ...), storages) for key in names]
+    return [Place(key, when, plain["tree"].get(key, ...), storages, call) for key in names]
 
 
-@dataclasses.dataclass(frozen=True)
 class Difference:
-    """Where two observations part: in words, and what stands on either side."""
+    """Where two observations part: in words, and what stands on either side.
 
-    words: str
-    yours: str
-    expected: str
+    The texts may be functions that give them: most differences only ask to be there, and are never read. `result` is
+    the named result in which it was found, `path` the place in that, and `call` the number of the call after which an
+    argument differs, as far as they are known.
+    """
+
+    def __init__(self, words, yours, expected, path=""):
+        self._words, self._yours, self._expected, self.path = words, yours, expected, path
+        self.result = self.call = None
+
+    @functools.cached_property
+    def words(self) -> str:
+        """What differs, in a sentence."""
+        return _read(self._words)
+
+    @functools.cached_property
+    def yours(self) -> str:
+        """What the program did there."""
+        return _read(self._yours)
+
+    @functools.cached_property
+    def expected(self) -> str:
+        """What the reference did there."""
+        return _read(self._expected)
+
+    def __repr__(self):
+        return f"Difference({self.words!r}, {self.yours!r}, {self.expected!r})"
+
+
+def _read(text) -> str:
+    return text() if callable(text) else text
 
 
 # --------------------------------------------------------------------------------------------- comparing two trees
@@ -177,152 +215,169 @@ def text_of(tree, storages, limit: int = 240) -> str:
 class _Comparison:
     """Compares two trees on some aspects; stops at the first difference.
 
-    `when` follows the names in messages. `raises` are names of exceptions that count as the same; with `naming`, which
-    asks whether two mistakes are one, exceptions have to say the same too.
+    `subject` is what messages call the whole, and `when` follows it; a path leads from the whole to a part. `raises`
+    are names of exceptions that count as the same; with `naming`, which asks whether two mistakes are one, exceptions
+    have to say the same too.
     """
 
-    def __init__(self, aspects, tolerance, left, right, when="", raises=frozenset(), naming=False):
+    def __init__(self, aspects, tolerance, left, right, subject, when="", raises=frozenset(), naming=False):
         self.aspects, self.tolerance, self.left, self.right = aspects, tolerance, left, right
-        self.when, self.raises, self.naming = when, raises, naming
+        self.subject, self.when, self.raises, self.naming = subject, when, raises, naming
         self.values, self.types = "values" in aspects, "type" in aspects or "values" in aspects
 
-    def text(self, tree, storages) -> str:
-        """The tree as a value; nothing where only whether two programs are alike is asked."""
-        return "" if self.naming else text_of(tree, storages)
+    def place(self, path) -> str:
+        """The part at a path as a message names it: `losses[1]`, or `[1] of the list of losses`."""
+        if " " in self.subject and path:
+            return f"{path.removeprefix('.')} of {self.subject}{self.when}"
+        return f"{self.subject}{path}{self.when}"
 
-    def differ(self, label, words, mine, theirs):
-        """The difference `label`, moment, `words`."""
-        return Difference(f"{label}{self.when} {words}", mine, theirs)
+    def differ(self, path, words, mine, theirs):
+        """The difference at a path; each text may be a function that gives it."""
+        return Difference(lambda: f"{self.place(path)} {_read(words)}", mine, theirs, path)
 
-    def show(self, label, mine, theirs, what="is"):
+    def between(self, path, words, mine, theirs):
+        """The difference between two short texts that say the same as the sentence: `words` mine, expected theirs."""
+        return self.differ(path, lambda: f"{words} {_read(mine)}, expected {_read(theirs)}", mine, theirs)
+
+    def show(self, path, mine, theirs):
         """The difference between two values that are short enough to be shown."""
-        yours, expected = self.text(mine, self.left), self.text(theirs, self.right)
-        if type(mine) is float and type(theirs) is float:
-            yours, expected = _numbers(mine, theirs)
-        return self.differ(label, f"{what} {yours}, expected {expected}", yours, expected)
 
-    def compare(self, label, mine, theirs):
+        @functools.cache
+        def texts():
+            if type(mine) is float and type(theirs) is float:
+                return _numbers(mine, theirs)
+            return text_of(mine, self.left), text_of(theirs, self.right)
+
+        return self.between(path, "is", lambda: texts()[0], lambda: texts()[1])
+
+    def shown(self, mine, theirs) -> tuple:
+        """Functions that give the texts of two trees."""
+        return lambda: text_of(mine, self.left), lambda: text_of(theirs, self.right)
+
+    def compare(self, path, mine, theirs):
         """The first difference, else None."""
         if mine is ... or theirs is ...:
-            return None if mine is theirs else self.show(label, mine, theirs)
+            return None if mine is theirs else self.show(path, mine, theirs)
         kinds = [_canonical(tree) for tree in (mine, theirs)]
         if kinds[0] != kinds[1]:
-            shown = self.text(mine, self.left), self.text(theirs, self.right)
-            # Where None is right, the value tells more than its kind: a zero is not None.
-            yours = shown[0] if theirs is None else kind_of(mine)
-            return self.differ(label, f"is {yours}, expected {kind_of(theirs)}", *shown)
+            yours, expected = self.shown(mine, theirs)
+
+            def words():
+                # Where None is right, the value tells more than its kind: a zero is not None.
+                return f"is {yours() if theirs is None else kind_of(mine)}, expected {kind_of(theirs)}"
+
+            return self.differ(path, words, yours, expected)
         if "identity" in self.aspects and type(mine) is dict and mine.get("identity") != theirs.get("identity"):
             yours, expected = (
                 f"the same object as {tree['identity']}" if tree.get("identity") else "a new object"
                 for tree in (mine, theirs)
             )
-            return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
-        return getattr(self, f"_{kinds[0].replace(' ', '_')}", self._leaf)(label, mine, theirs)
+            return self.between(path, "is", yours, expected)
+        return getattr(self, f"_{kinds[0].replace(' ', '_')}", self._leaf)(path, mine, theirs)
 
-    def _items(self, label, mine, theirs):
+    def _items(self, path, mine, theirs):
         if len(mine) != len(theirs):
             yours, expected = (f"{len(items)} item{'s' * (len(items) != 1)}" for items in (mine, theirs))
-            return self.differ(label, f"has {yours}, expected {expected}", yours, expected)
+            return self.between(path, "has", yours, expected)
         for position, pair in enumerate(zip(mine, theirs)):
-            difference = self.compare(f"{label}[{position}]", *pair)
+            difference = self.compare(f"{path}[{position}]", *pair)
             if difference:
                 return difference
         return None
 
-    def _list(self, label, mine, theirs):
-        return self._items(label, *(tree if type(tree) is list else tree["items"] for tree in (mine, theirs)))
+    def _list(self, path, mine, theirs):
+        return self._items(path, *(tree if type(tree) is list else tree["items"] for tree in (mine, theirs)))
 
-    def _tuple(self, label, mine, theirs):
-        return self._items(label, *(tree.get("items", tree.get("parts")) for tree in (mine, theirs)))
+    def _tuple(self, path, mine, theirs):
+        return self._items(path, *(tree.get("items", tree.get("parts")) for tree in (mine, theirs)))
 
-    def _set(self, label, mine, theirs):
-        difference = self._items(label, mine["items"], theirs["items"])
-        return difference and self.show(label, mine, theirs)
+    def _set(self, path, mine, theirs):
+        difference = self._items(path, mine["items"], theirs["items"])
+        return difference and self.show(path, mine, theirs)
 
     _frozenset = _set
 
-    def _dict(self, label, mine, theirs):
+    def _dict(self, path, mine, theirs):
         keys = [{repr(key): (key, item) for key, item in tree["items"]} for tree in (mine, theirs)]
         for name in keys[1]:
             if name not in keys[0]:
-                shown = self.text(keys[1][name][0], self.right)
-                return self.differ(label, f"has no key {shown}", f"no key {shown}", f"the key {shown}")
+                shown = text_of(keys[1][name][0], self.right)
+                return self.differ(path, f"has no key {shown}", f"no key {shown}", f"the key {shown}")
         for name in keys[0]:
             if name not in keys[1]:
-                shown = self.text(keys[0][name][0], self.left)
+                shown = text_of(keys[0][name][0], self.left)
                 words = f"has the key {shown}, which was not expected"
-                return self.differ(label, words, f"the key {shown}", f"no key {shown}")
+                return self.differ(path, words, f"the key {shown}", f"no key {shown}")
         for name, (key, item) in keys[1].items():
-            difference = self.compare(f"{label}[{self.text(key, self.right)}]", keys[0][name][1], item)
+            text = "" if self.naming else text_of(key, self.right)
+            difference = self.compare(f"{path}[{text}]", keys[0][name][1], item)
             if difference:
                 return difference
         return None
 
-    def _module(self, label, mine, theirs):
+    def _module(self, path, mine, theirs):
         if self.types and mine["type"] != theirs["type"]:
-            return self.show(label, mine, theirs)
+            return self.show(path, mine, theirs)
         if self.values:
             own = {"": mine["training"], **mine["modules"]}
             for name, training in {"": theirs["training"], **theirs["modules"]}.items():
                 if name in own and own[name] != training:
-                    place = ".".join(filter(None, (label, name, "training")))
-                    return self.differ(place, f"is {own[name]}, expected {training}", f"{own[name]}", f"{training}")
+                    return self.between(f"{path}{name and f'.{name}'}.training", "is", f"{own[name]}", f"{training}")
         for kind in ("parameters", "buffers"):
             if list(mine[kind]) != list(theirs[kind]):
                 yours, expected = (", ".join(tree[kind]) or "none" for tree in (mine, theirs))
-                return Difference(f"the {kind} of {label}{self.when} are {yours}, expected {expected}", yours, expected)
+                words = f"the {kind} of {self.place(path)} are {yours}, expected {expected}"
+                return Difference(words, yours, expected, path)
             for name, tensor in theirs[kind].items():
-                difference = self.compare(f"{label}.{name}", mine[kind][name], tensor)
+                difference = self.compare(f"{path}.{name}", mine[kind][name], tensor)
                 if difference:
                     return difference
         return None
 
-    def _optimizer(self, label, mine, theirs):
+    def _optimizer(self, path, mine, theirs):
         if self.types and mine["type"] != theirs["type"]:
-            return self.show(label, mine, theirs)
+            return self.show(path, mine, theirs)
         if not self.values:
             return None
-        difference = self.compare(f"{label}.state", mine["state"], theirs["state"])
+        difference = self.compare(f"{path}.state", mine["state"], theirs["state"])
         if difference is None and len(mine["groups"]) != len(theirs["groups"]):
             counts = [len(tree["groups"]) for tree in (mine, theirs)]
             yours, expected = (f"{count} parameter group{'s' * (count != 1)}" for count in counts)
-            difference = self.differ(label, f"has {yours}, expected {expected}", yours, expected)
+            difference = self.between(path, "has", yours, expected)
         for position, (own, other) in enumerate(zip(mine["groups"], theirs["groups"])):
             # PyTorch adds options from one version to the next: what one side does not know is no difference.
             for option in [option for option in other if option in own]:
-                place = f"{label}.param_groups[{position}][{option!r}]"
+                place = f"{path}.param_groups[{position}][{option!r}]"
                 difference = difference or self.compare(place, own[option], other[option])
         return difference
 
-    def _subclass(self, label, mine, theirs):
+    def _subclass(self, path, mine, theirs):
         if self.types and mine["type"] != theirs["type"]:
-            yours, expected = kind_of(mine), kind_of(theirs)
-            return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
-        return self.compare(label, mine["value"], theirs["value"])
+            return self.between(path, "is", kind_of(mine), kind_of(theirs))
+        return self.compare(path, mine["value"], theirs["value"])
 
-    def _exception(self, label, mine, theirs):
+    def _exception(self, path, mine, theirs):
         if not self.values or all(self.raises & set(tree["types"]) for tree in (mine, theirs)):
             return None
         alike = _raised_alike(mine, theirs) if self.naming else mine["types"][0] == theirs["types"][0]
         if alike:
             return None
-        shown = self.text(mine, self.left), self.text(theirs, self.right)
-        return self.differ(label, f"is {kind_of(mine)}, expected {kind_of(theirs)}", *shown)
+        return self.differ(path, f"is {kind_of(mine)}, expected {kind_of(theirs)}", *self.shown(mine, theirs))
 
-    def _object(self, label, mine, theirs):
-        return self.show(label, mine, theirs) if self.types and mine["type"] != theirs["type"] else None
+    def _object(self, path, mine, theirs):
+        return self.show(path, mine, theirs) if self.types and mine["type"] != theirs["type"] else None
 
-    def _unreadable(self, label, mine, theirs):
-        return None if self.naming and mine == theirs else self.show(label, mine, theirs)
+    def _unreadable(self, path, mine, theirs):
+        return None if self.naming and mine == theirs else self.show(path, mine, theirs)
 
-    def _float(self, label, mine, theirs):
-        return self.show(label, mine, theirs) if self.values and not close(mine, theirs, self.tolerance) else None
+    def _float(self, path, mine, theirs):
+        return self.show(path, mine, theirs) if self.values and not close(mine, theirs, self.tolerance) else None
 
-    def _complex(self, label, mine, theirs):
+    def _complex(self, path, mine, theirs):
         near = all(close(*pair, self.tolerance) for pair in zip(mine["parts"], theirs["parts"]))
-        return self.show(label, mine, theirs) if self.values and not near else None
+        return self.show(path, mine, theirs) if self.values and not near else None
 
-    def _array(self, label, mine, theirs):
+    def _array(self, path, mine, theirs):
         if not self.values or mine == theirs:
             return None
         if (mine["dtype"], mine["shape"]) != (theirs["dtype"], theirs["shape"]):
@@ -330,71 +385,75 @@ class _Comparison:
                 f"an array of shape {tuple(tree['shape'])}, {numpy.dtype(tree['dtype']).name}"
                 for tree in (mine, theirs)
             )
-            return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
+            return self.between(path, "is", yours, expected)
         if "items" in mine:
-            return self._items(label, mine["items"], theirs["items"])
+            return self._items(path, mine["items"], theirs["items"])
         if mine["dtype"][1] not in "fc":
-            return self.show(label, mine, theirs)
-        difference = self._close(label, *map(_array_as_tensor, (mine, theirs)))
-        shown = {"yours": self.text(mine, self.left), "expected": self.text(theirs, self.right)}
-        return difference and dataclasses.replace(difference, **shown)
+            return self.show(path, mine, theirs)
+        return self._close(path, *map(_array_as_tensor, (mine, theirs)), self.shown(mine, theirs))
 
-    def _leaf(self, label, mine, theirs):
-        return self.show(label, mine, theirs) if self.values and mine != theirs else None
+    def _leaf(self, path, mine, theirs):
+        return self.show(path, mine, theirs) if self.values and mine != theirs else None
 
-    def _sparse(self, label, mine, theirs):
-        difference = self._properties(label, mine, theirs)
-        return difference or self._items(label, mine["parts"], theirs["parts"])
+    def _sparse(self, path, mine, theirs):
+        difference = self._properties(path, mine, theirs)
+        return difference or self._items(path, mine["parts"], theirs["parts"])
 
-    def _opaque_tensor(self, label, mine, theirs):
-        return self._properties(label, mine, theirs)
+    def _opaque_tensor(self, path, mine, theirs):
+        return self._properties(path, mine, theirs)
 
-    def _properties(self, label, mine, theirs):
+    def _properties(self, path, mine, theirs):
         """Everything about two tensors but their values."""
         if "type" in self.aspects and mine["class"] != theirs["class"]:
             return self.differ(
-                label, f"is a {mine['class']}, expected a {theirs['class']}", mine["class"], theirs["class"]
+                path, f"is a {mine['class']}, expected a {theirs['class']}", mine["class"], theirs["class"]
             )
         for aspect, words in _TENSOR_ASPECTS:
             if aspect in self.aspects and mine.get(aspect) != theirs.get(aspect):
-                yours, expected = (_aspect_text(aspect, tree.get(aspect)) for tree in (mine, theirs))
-                return self.differ(label, f"{words} {yours}, expected {expected}", yours, expected)
+                return self.between(path, words, *(_aspect_text(aspect, tree.get(aspect)) for tree in (mine, theirs)))
         if "graph" in self.aspects and mine["graph"] != theirs["graph"]:
             yours, expected = (", ".join(tree["graph"]["nodes"]) or "no graph" for tree in (mine, theirs))
             words = "is connected differently" if yours == expected else f"is {yours}, expected {expected}"
-            return Difference(f"the graph behind {label}{self.when} {words}", yours, expected)
+            return Difference(f"the graph behind {self.place(path)} {words}", yours, expected, path)
         return None
 
-    def _tensor(self, label, mine, theirs):
-        difference = self._properties(label, mine, theirs)
+    def _tensor(self, path, mine, theirs):
+        difference = self._properties(path, mine, theirs)
         if difference is None and "grad" in self.aspects:
-            plain = _Comparison(DEFAULT_ASPECTS, self.tolerance, self.left, self.right, self.when)
-            difference = plain.compare(f"{label}.grad", mine.get("grad"), theirs.get("grad"))
+            plain = _Comparison(DEFAULT_ASPECTS, self.tolerance, self.left, self.right, self.subject, self.when)
+            difference = plain.compare(f"{path}.grad", mine.get("grad"), theirs.get("grad"))
         if difference or not self.values or _same_bytes(mine, theirs, self.left, self.right):
             return difference
         if math.prod(mine["shape"]) > MAX_COMPARED:
             shapes = [str(tuple(tree["shape"])) for tree in (mine, theirs)]
-            return self.differ(label, "has too many elements to compare", *shapes)
-        return self._close(label, decode_tensor(mine, self.left), decode_tensor(theirs, self.right))
+            return self.differ(path, "has too many elements to compare", *shapes)
+        return self._close(path, decode_tensor(mine, self.left), decode_tensor(theirs, self.right))
 
-    def _close(self, label, mine, theirs):
+    def _close(self, path, mine, theirs, shown=None):
+        """The difference of two tensors of one shape; `shown` are texts to stand for them."""
         wrong = _far(mine, theirs, self.tolerance)
         if not wrong.any():
             return None
         if self.naming:
-            return self.differ(label, "differs", "", "")
+            return self.differ(path, "differs", "", "")
         place = tuple(wrong.nonzero()[0].tolist())
         yours, expected = _numbers(mine[place].item(), theirs[place].item())
-        if mine.dim() == 0:
-            return self.differ(label, f"is {yours}, expected {expected}", yours, expected)
-        count, index = int(wrong.sum()), ", ".join(map(str, place))
         if mine.numel() == 1:
-            return self.differ(f"{label}[{index}]", f"is {yours}, expected {expected}", yours, expected)
-        words = f"{count} of {mine.numel()} values differ"
-        texts = [value_text(tensor, 240) for tensor in (mine, theirs)]
-        if texts[0] == texts[1]:
-            texts = [f"{number} at [{index}]" for number in (yours, expected)]
-        return Difference(f"{label}{self.when}: {words}; at [{index}] it is {yours}, expected {expected}", *texts)
+            index = f"[{', '.join(map(str, place))}]" if place else ""
+            words = f"is {yours}, expected {expected}"
+            return self.differ(f"{path}{index}", words, *(shown or (yours, expected)))
+        index = ", ".join(map(str, place))
+
+        @functools.cache
+        def texts():
+            both = [value_text(tensor, 240) for tensor in (mine, theirs)]
+            return both if both[0] != both[1] else [f"{number} at [{index}]" for number in (yours, expected)]
+
+        def words():
+            count = f"{int(wrong.sum())} of {mine.numel()} values differ"
+            return f"{self.place(path)}: {count}; at [{index}] it is {yours}, expected {expected}"
+
+        return Difference(words, *(shown or (lambda: texts()[0], lambda: texts()[1])), path)
 
 
 _TENSOR_ASPECTS = (
@@ -510,6 +569,13 @@ class Requirement:
         """Whether the requirement holds over all cases."""
         return all(self.difference(exercise, *pair) is None for pair in zip(yours, expected))
 
+    def stands_alone(self, yours: list, expected: list) -> bool:
+        """Whether a miss says something about the program even where the gate is missed too.
+
+        Most do not: what is wrong in the first place is wrong, or missing, wherever it is looked at afterwards.
+        """
+        return False
+
     def alike(self, exercise, yours: list, others: list, expected: list) -> bool:
         """Whether two programs did the same on this requirement's facets, in all cases."""
         return all(self.alike_once(exercise, *triple) for triple in zip(yours, others, expected))
@@ -544,15 +610,19 @@ def compare(exercise, facets, yours, expected, raises=frozenset(), naming=False)
         mine, theirs = facet.places(yours), facet.places(expected)
         if len(mine) != len(theirs):
             return _count_difference(facet, len(mine), len(theirs))
-        by_name = {(name, when): (tree, storages) for name, when, tree, storages in mine}
-        for name, when, tree, storages in theirs:
-            own, memory = by_name.get((name, when), (..., None))
+        by_name = {(place.name, place.when): place for place in mine}
+        for name, when, tree, storages, call in theirs:
+            own = by_name.get((name, when)) or Place(name, when, ...)
+            subject = name if facet.part == "arguments" else exercise.label(name)
             if type(tree) is dict and tree["$"] == "plain":
-                difference = _plain_difference(facet.part, name, own["value"], tree["value"])
+                difference = _plain_difference(facet.part, subject, own.tree["value"], tree["value"])
             else:
-                comparison = _Comparison(facet.aspects, tolerance, memory, storages, when, raises, naming)
-                difference = comparison.compare(name, own, tree)
+                sides = own.storages, storages
+                comparison = _Comparison(facet.aspects, tolerance, *sides, subject, when, raises, naming)
+                difference = comparison.compare("", own.tree, tree)
             if difference:
+                difference.call = call
+                difference.result = name if facet.part == "returned" else None
                 return difference
     return None
 
@@ -613,12 +683,16 @@ class Same(Requirement):
         mine = self._viewed(yours, expected["facts"])
         if _plain_close(mine, theirs, exercise.tolerance[expected["dtype"]]):
             return None
-        facet, shown = self.facets[0], [value_text(value, 240) for value in (mine, theirs)]
+        facet, shown = self.facets[0], [functools.partial(value_text, value, 240) for value in (mine, theirs)]
+        subject = _subject(exercise, facet)
         if isinstance(mine, _Unreadable):
-            value = ", ".join(text_of(tree, storages) for _, _, tree, storages in facet.places(yours))
-            words = f"{facet.name or facet.part} does not have the form that was asked for ({mine})"
-            return Difference(words, value[:480], shown[1])
-        return Difference(f"{facet.name or facet.part} comes to {shown[0]}, expected {shown[1]}", *shown)
+            places = facet.places(yours)
+            shown[0] = lambda: ", ".join(text_of(place.tree, place.storages) for place in places)[:480]
+            difference = Difference(f"{subject} does not have the form that was asked for ({mine})", *shown)
+        else:
+            difference = Difference(lambda: f"{subject} comes to {shown[0]()}, expected {shown[1]()}", *shown)
+        difference.result = facet.name if facet.part == "returned" else None
+        return difference
 
     def alike_once(self, exercise, yours, other, expected):
         if self.view is None or yours["raised"] is not None or other["raised"] is not None:
@@ -629,7 +703,7 @@ class Same(Requirement):
     def _viewed(self, observation, facts):
         places = self.facets[0].places(observation)
         try:
-            values = [decode_tree(tree, storages) for _, _, tree, storages in places if tree is not ...]
+            values = [decode_tree(place.tree, place.storages) for place in places if place.tree is not ...]
             return plain_view(self.view(values[0] if len(values) == 1 else values, facts))
         except Exception as error:  # a learner's value of a shape that the view does not know
             return _Unreadable(f"{type(error).__name__}: {error}")
@@ -712,13 +786,32 @@ class Holds(Requirement):
                 return None
         except Exception as error:  # a learner's value of a shape that the predicate does not know
             words = f"it does not have the form that was asked for ({type(error).__name__}: {error})"
-            return Difference(words, _shown(self, yours), f"for example {_shown(self, expected)}")
-        return Difference(f"not met: {self.words}", _shown(self, yours), f"for example {_shown(self, expected)}")
+        else:
+            words = f"not met: {self.words}"
+        difference = Difference(
+            words,
+            lambda: _shown(exercise, self, yours),
+            lambda: f"for example {_shown(exercise, self, expected)}",
+        )
+        if len(self.facets) == 1 and self.facets[0].part == "returned":
+            difference.result = self.facets[0].name
+        return difference
 
 
-def _shown(requirement, observation) -> str:
-    places = [place for facet in requirement.facets for place in facet.places(observation)]
-    return ", ".join(f"{name}{when} = {text_of(tree, storages)}" for name, when, tree, storages in places)[:480]
+def _shown(exercise, requirement, observation) -> str:
+    shown = []
+    for facet in requirement.facets:
+        for name, when, tree, storages, _ in facet.places(observation):
+            subject = name if facet.part == "arguments" else exercise.label(name)
+            shown.append(f"{subject}{when} = {text_of(tree, storages)}")
+    return ", ".join(shown)[:480]
+
+
+def _subject(exercise, facet) -> str:
+    """What messages call the one thing that a facet names."""
+    if facet.name is None:
+        return {"returned": "the result", "arguments": "what was passed in"}.get(facet.part, f"the {facet.part}")
+    return facet.name if facet.part == "arguments" else exercise.label(facet.name)
 
 
 class _Bound(Requirement):
@@ -737,17 +830,21 @@ class _Bound(Requirement):
         counts = yours.get(facet.part)
         if not counts:
             return Difference(
-                f"{_cost_name(facet)} could not be measured: it fails when it is watched",
+                f"{_cost_name(exercise, facet)} could not be measured: it fails when it is watched",
                 "nothing",
                 f"{self.sign} {bound}",
             )
         if self.within(counts[facet.name], bound):
             return None
         return Difference(
-            f"{_cost_name(facet)}: {counts[facet.name]}, expected {self.sign} {bound}",
+            f"{_cost_name(exercise, facet)}: {counts[facet.name]}, expected {self.sign} {bound}",
             str(counts[facet.name]),
             f"{self.sign} {bound}",
         )
+
+    def stands_alone(self, yours, expected):
+        # A bound is met or passed whatever was computed; what ended early was not measured.
+        return not any(one["raised"] for one in yours)
 
     def alike_once(self, exercise, yours, other, expected):
         if not _raised_alike(yours["raised"], other["raised"]):
@@ -788,8 +885,8 @@ _COST_NAMES = {
 }
 
 
-def _cost_name(facet) -> str:
-    return f"calls of {facet.name}" if facet.part == "calls" else _COST_NAMES[facet.name]
+def _cost_name(exercise, facet) -> str:
+    return f"calls of {exercise.label(facet.name)}" if facet.part == "calls" else _COST_NAMES[facet.name]
 
 
 class Flat(_Bound):
@@ -808,7 +905,9 @@ class Flat(_Bound):
         runs = (yours.get("cost_over") or {}).get(self.over)
         if not runs or None in runs:
             return Difference(
-                f"{_cost_name(facet)} could not be measured: it fails when it is watched", "nothing", "the same"
+                f"{_cost_name(exercise, facet)} could not be measured: it fails when it is watched",
+                "nothing",
+                "the same",
             )
         counts = [run[facet.name] for run in runs]
         # From twice to four times as many, because the first runs still fill what a loop keeps of its last steps; an
@@ -817,7 +916,8 @@ class Flat(_Bound):
             return None
         shown = " → ".join(map(str, counts))
         return Difference(
-            f"{_cost_name(facet)}, with 1, 2 and 4 times as many {self.over}: {shown}, expected no growth",
+            f"{_cost_name(exercise, facet)}, with 1, 2 and 4 times as many {exercise.label(self.over)}: "
+            f"{shown}, expected no growth",
             shown,
             "no growth",
         )
@@ -865,23 +965,33 @@ class Prediction(Requirement):
             counts = [len(answers) for answers in (mine, theirs)]
             shown = [f"{count} answer{'s' * (count != 1)}" for count in counts]
             return Difference(f"there {'is' if counts[0] == 1 else 'are'} {shown[0]}, expected {counts[1]}", *shown)
-        wrong = [n for n in range(len(theirs))[self.items] if mine[n] != theirs[n]]
-        if not wrong:
+        if mine[self.items] == theirs[self.items]:
             return None
+        # All that are wrong, in whichever requirement: a learner reads them as one list.
+        wrong = [n for n in range(len(theirs)) if mine[n] != theirs[n]]
         texts = yours.get("answer_texts") or ["…"] * len(mine)
         said = "; ".join(f"answer {n + 1}: {texts[n]}" for n in wrong)
-        plural = "answers do" if len(wrong) != 1 else "answer does"
         return Difference(
-            f"{len(wrong)} {plural} not come out: number {', '.join(str(n + 1) for n in wrong)}",
+            f"{len(wrong)} of your {len(theirs)} answers {'are' if len(wrong) != 1 else 'is'} not what happens: "
+            f"number{'s' * (len(wrong) != 1)} {_listed(wrong)}",
             said,
-            "what running it prints",
+            "what running it shows",
         )
+
+    def stands_alone(self, yours, expected):
+        # Each answer is right or wrong by itself, once it is known which is which.
+        return all(len(mine["answers"]) == len(theirs["answers"]) for mine, theirs in zip(yours, expected))
 
     def alike_once(self, exercise, yours, other, expected):
         if yours["raised"] is not None or other["raised"] is not None:
             return _raised_alike(yours["raised"], other["raised"])
         same_number = len(yours["answers"]) == len(other["answers"])
         return same_number and yours["answers"][self.items] == other["answers"][self.items]
+
+
+def _listed(numbers) -> str:
+    *most, last = (str(number + 1) for number in numbers)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 class Budget:

@@ -116,6 +116,16 @@ class _Stack:
 _STACKS = [_Stack("function"), _Stack("dispatch", None)]
 
 
+def _accelerator():
+    """What reads and writes the simulated accelerator's settings; None where no such device is registered."""
+    package = sys.modules.get("autogradlab.accelerator")
+    if package is None or not package.is_registered():
+        return None
+    from autogradlab.accelerator import settings
+
+    return settings
+
+
 def _taken_device_contexts() -> tuple:
     """What makes the default device, which is no longer in force; the mode itself is on the function stack."""
     contexts = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None), torch.utils._device.CURRENT_DEVICE
@@ -131,9 +141,10 @@ def _put_device_contexts(default, current):
 class preserved(dict):
     """A block in which torch is as it starts, whatever the process had set before, and which changes nothing outside.
 
-    Inside, recording is on, the dtype is float32, the device the CPU, no hook or mode is in force, warnings are silent
-    and every random stream begins at `seed`. After `settle`, and at the latest after the block, this dict holds what
-    the block left changed, `{name: [before, after]}`, and the block's state is clean again.
+    Inside, recording is on, the dtype is float32, the device the CPU, no hook or mode is in force, warnings are silent,
+    every random stream begins at `seed`, and the simulated accelerator, where there is one, has its first settings.
+    After `settle`, and at the latest after the block, this dict holds what the block left changed,
+    `{name: [before, after]}`, and the block's state is clean again.
     """
 
     _open = 0
@@ -167,6 +178,10 @@ class preserved(dict):
             seed(self._seed)
             self._probes[name] = probe()
             seed(self._seed)
+        accelerator = _accelerator()
+        self._accelerator = accelerator and accelerator.current()
+        if accelerator is not None:
+            accelerator.begin(self._seed)
         self._warnings = warnings.catch_warnings()
         self._warnings.__enter__()
         warnings.simplefilter("ignore")
@@ -203,6 +218,10 @@ class preserved(dict):
         self._warnings.__exit__(None, None, None)
         for name, state in self._streams.items():
             STREAMS[name][1](state)
+        accelerator = _accelerator()
+        if accelerator is not None:
+            # Registered inside the block, it goes on with what it starts with.
+            accelerator.put_back(self._accelerator or accelerator.Settings())
         trace, profile, limit = self._tracing
         if sys.gettrace() is not trace:
             sys.settrace(trace)

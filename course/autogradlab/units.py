@@ -1,6 +1,7 @@
 """Where a notebook finds its unit: the folder with `cases.py` and the recorded observations beside it."""
 
 import contextlib
+import linecache
 import os
 import pathlib
 import sys
@@ -23,6 +24,7 @@ class Unit:
 
 _current = None
 _places = {}
+_preloaded = {}
 
 
 def unit(name: str):
@@ -31,8 +33,18 @@ def unit(name: str):
     Raises UnitNotFound, saying where it looked, when the unit's files are not beside the notebook.
     """
     global _current
-    _current = Unit(name, directory_of(name))
+    _current = _preloaded.get(name) or Unit(name, directory_of(name))
     return _current.cases
+
+
+def preload(name: str, directory) -> Unit:
+    """The unit, which `unit(name)` gives from here on, also when its `cases.py` is there no longer."""
+    _preloaded[name] = loaded = Unit(name, pathlib.Path(directory))
+    file = loaded.cases.__file__
+    lines = linecache.getlines(file)
+    # Without a time, the entry is never compared with the file: specimens and tracebacks go on finding their source.
+    linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
+    return loaded
 
 
 def current() -> Unit:

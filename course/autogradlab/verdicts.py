@@ -13,6 +13,10 @@ STATUS_WORDS = {
 }
 
 
+NOT_JUDGED = "not judged while the first is missed"
+MAX_CALLS = 8
+
+
 class CheckFailed(AssertionError):
     """A check that was missed, under nbgrader's Validate; its traceback is the message alone."""
 
@@ -53,21 +57,20 @@ class Told:
 
     def unusable(self, sentence: str) -> CheckResult:
         """The verdict on an answer that cannot be used in any case."""
-        return self._result(
-            "wrong", 0.0, [(requirement, False) for requirement in self.exercise.requirements], [sentence]
-        )
+        rows = [(requirement, False, number == 0) for number, requirement in enumerate(self.exercise.requirements)]
+        return self._result("wrong", 0.0, rows, [sentence])
 
     def judged(self, verdict, shown: dict | None, times: int) -> CheckResult:
         """The verdict on observations.
 
         `shown` is the failing case observed with its calls, `times` how often this behaviour was told in a row.
         """
-        rows = list(zip(self.exercise.requirements, verdict.met))
+        rows = list(zip(self.exercise.requirements, verdict.met, verdict.judged))
         facts, said, case, raised = [], [], None, None
         if verdict.case is not None:
             case = {
                 "index": verdict.case,
-                "call": "\n".join(shown.get("texts", [])),
+                "call": call_lines(shown, verdict.difference),
                 "yours": verdict.difference.yours,
                 "expected": verdict.difference.expected,
                 "difference": verdict.difference.words,
@@ -78,10 +81,10 @@ class Told:
             {"id": candidate.id, "name": candidate.name, "message": candidate.message, "explains": numbers}
             for candidate, numbers in verdict.diagnosis
         ]
-        more = {"misconceptions": named, "unexplained": verdict.unexplained, "case": case}
-        more["raised"] = raised and {key: raised[key] for key in ("message", "traceback")} | {
-            "type": raised["types"][0]
-        }
+        unexplained = [number for number in verdict.unexplained if verdict.judged[number]]
+        more = {"misconceptions": named, "unexplained": unexplained, "case": case}
+        told = ("message", "traceback")
+        more["raised"] = raised and {key: raised[key] for key in told} | {"type": raised["types"][0]}
         link = self._link(verdict) if times >= 3 else None
         return self._result(verdict.status, verdict.score * self.points, rows, facts, said, link, **more)
 
@@ -113,6 +116,8 @@ class Told:
         if times == 1 or not verdict.diagnosis:
             if self.returned_none:
                 return []
+            if self.exercise.is_prediction:
+                return ["What did you expect to happen there, and why?"]
             return ["What in your code makes that difference?"]
         if times == 2:
             return [candidate.question for candidate, _ in verdict.diagnosis]
@@ -131,7 +136,7 @@ class Told:
         score = round(score, 6)
         name = self.exercise.name
         head = f"{name}: {STATUS_WORDS[status]}, {score:g} of {self.points:g} point{'s' * (self.points != 1)}."
-        lines = [head, *(f"  {'met   ' if met else 'missed'}  {requirement.words}" for requirement, met in rows)]
+        lines = [head, *(_row_text(*row) for row in rows)]
         seen_at = [f"Shown in “{link[1]}”."] if link else []
         observed = "\n\n".join(["\n".join(lines), *facts])
         text = "\n\n".join([observed, *said, *seen_at])
@@ -139,14 +144,16 @@ class Told:
             "version": 1,
             "unit": self.unit,
             "exercise": name,
+            "prediction": self.exercise.is_prediction,
             "status": status,
             "score": score,
             "points": self.points,
             "refereed": False,
             "seed": 0,
             "requirements": [
-                {"words": requirement.words, "weight": requirement.weight, "met": met, "gate": number == 0}
-                for number, (requirement, met) in enumerate(rows)
+                {"words": requirement.words, "weight": requirement.weight, "met": met, "judged": judged}
+                | {"gate": number == 0}
+                for number, (requirement, met, judged) in enumerate(rows)
             ],
             "misconceptions": [],
             "unexplained": [],
@@ -157,6 +164,45 @@ class Told:
             "text": text,
         } | more
         return CheckResult(score, record, _page(head, rows, [*facts, *said], link, text))
+
+
+def call_lines(shown: dict, difference) -> str:
+    """The call in which a difference lies; where that is not known, all of the case's calls.
+
+    `shown` is the case observed with its calls.
+    """
+    texts, count = shown.get("texts", []), shown.get("call_count", 0)
+    raised = shown["raised"]
+    if raised:
+        call = shown.get("raising") if raised["inside"] else None
+    else:
+        call = _call_of(difference, shown.get("sources", {}))
+    if count > 1 and call is not None and call < len(texts):
+        # What raised ended the case: nobody knows how many calls were to come.
+        of = "" if raised else f" of {count}"
+        return f"call {call + 1}{of}:\n{texts[call]}"
+    more = [f"… {count - MAX_CALLS} calls more …"] if count > MAX_CALLS else []
+    return "\n".join(texts[:MAX_CALLS] + more)
+
+
+def _call_of(difference, sources: dict) -> int | None:
+    """The number of the call that returned what differs, or after which an argument does."""
+    if difference.call is not None or difference.result is None:
+        return difference.call
+    item = re.match(r"\[\d+\]", difference.path)
+    return sources.get(difference.result + (item[0] if item else ""), sources.get(difference.result))
+
+
+def _row_text(requirement, met: bool, judged: bool) -> str:
+    if not judged:
+        return f"  {NOT_JUDGED}: {requirement.words}"
+    return f"  {'met   ' if met else 'missed'}  {requirement.words}"
+
+
+def _outcome(met: bool, judged: bool) -> str:
+    if not judged:
+        return NOT_JUDGED
+    return "<strong>met</strong>" if met else "<strong>missed</strong>"
 
 
 def prose(text: str) -> str:
@@ -170,8 +216,8 @@ def _page(head, rows, paragraphs, link, text) -> str:
     if rows:
         body = "".join(
             f"<tr><th scope='row' style='text-align:left;font-weight:normal'>{prose(requirement.words)}</th>"
-            f"<td style='text-align:left'>{'<strong>met</strong>' if met else '<strong>missed</strong>'}</td></tr>"
-            for requirement, met in rows
+            f"<td style='text-align:left'>{_outcome(met, judged)}</td></tr>"
+            for requirement, met, judged in rows
         )
         parts.append(
             "<table><thead><tr><th scope='col' style='text-align:left'>What is required</th>"

@@ -18,6 +18,7 @@ __all__ = [
     "Unavailable",
     "counts",
     "is_available",
+    "is_registered",
     "limits",
     "register",
     "totals",
@@ -59,6 +60,11 @@ def why_unavailable() -> str | None:
 def is_available() -> bool:
     """Whether `register()` would succeed, or has."""
     return why_unavailable() is None
+
+
+def is_registered() -> bool:
+    """Whether PyTorch knows the device in this process."""
+    return bool(_registered)
 
 
 def register(note: bool = True) -> torch.device:

@@ -44,7 +44,8 @@ class Memory:
 
 
 #: One gibibyte: enough for the course, and a leak ends before the laptop's own memory does.
-memory = Memory(1 << 30)
+CAPACITY = 1 << 30
+memory = Memory(CAPACITY)
 
 
 def as_size(size: int) -> str:

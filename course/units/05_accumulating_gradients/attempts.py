@@ -233,7 +233,7 @@ def fresh_gradients(w, x, steps):
 
 
 @misconception(
-    "A01",
+    "A23",
     "The gradient is cleared after it has been read, so the first backward() adds to whatever w.grad held before "
     "the call, and at the end nothing is left of the last step. What does w.grad hold when this function is called?",
     variant="clears after reading",
@@ -338,6 +338,19 @@ def fresh_gradients(w, x, steps):
     return gradients
 
 
+@misconception(
+    "A22",
+    "One gradient is computed and put into every place of the list. Nothing goes backward in the later steps. What "
+    "would the list show if something between two steps had changed w?",
+    variant="one step, copied",
+)
+def fresh_gradients(w, x, steps):
+    w.grad = None
+    loss = (w * x + 1) ** 2
+    loss.backward()
+    return [w.grad.item()] * steps
+
+
 # --------------------------------------------------------------------------------------------------- first_wrong
 
 
@@ -359,7 +372,7 @@ def first_wrong(loop):
 @alternative("a verdict for each loop in turn")
 def first_wrong(loop):
     if loop == "A":
-        return {"x": 2}
+        return {"w": 2}
     if loop == "B":
         return dict.fromkeys("xw", 2)
     if loop == "C":
@@ -371,7 +384,7 @@ def first_wrong(loop):
     "A06",
     "Loop A is taken to be right. It clears the gradient of one tensor, and two are tracked. What do you find in "
     "the other one after a few steps?",
-    variant="trusts the lesson",
+    variant="one clearing for two",
 )
 def first_wrong(loop):
     return {"A": {}, "B": {"w": 2, "x": 2}, "C": {}, "D": {"w": 1, "x": 1}, "E": {"w": 3}}[loop]
@@ -384,7 +397,7 @@ def first_wrong(loop):
     variant="names the cleared one",
 )
 def first_wrong(loop):
-    return {"A": {"w": 2}, "B": {"w": 2, "x": 2}, "C": {}, "D": {"w": 1, "x": 1}, "E": {"w": 3}}[loop]
+    return {"A": {"x": 2}, "B": {"w": 2, "x": 2}, "C": {}, "D": {"w": 1, "x": 1}, "E": {"w": 3}}[loop]
 
 
 @misconception(
@@ -394,7 +407,7 @@ def first_wrong(loop):
     variant="late by one",
 )
 def first_wrong(loop):
-    return {"A": {"x": 2}, "B": {"w": 3, "x": 3}, "C": {}, "D": {"w": 1, "x": 1}, "E": {"w": 3}}[loop]
+    return {"A": {"w": 2}, "B": {"w": 3, "x": 3}, "C": {}, "D": {"w": 1, "x": 1}, "E": {"w": 3}}[loop]
 
 
 @misconception(
@@ -404,7 +417,7 @@ def first_wrong(loop):
     variant="reads past the condition",
 )
 def first_wrong(loop):
-    return {"A": {"x": 2}, "B": {}, "C": {}, "D": {"w": 1, "x": 1}, "E": {"w": 3}}[loop]
+    return {"A": {"w": 2}, "B": {}, "C": {}, "D": {"w": 1, "x": 1}, "E": {"w": 3}}[loop]
 
 
 @misconception(
@@ -414,7 +427,7 @@ def first_wrong(loop):
     variant="expects autograd.grad to add",
 )
 def first_wrong(loop):
-    return {"A": {"x": 2}, "B": {"w": 2, "x": 2}, "C": {"w": 2, "x": 2}, "D": {"w": 1, "x": 1}, "E": {"w": 3}}[loop]
+    return {"A": {"w": 2}, "B": {"w": 2, "x": 2}, "C": {"w": 2, "x": 2}, "D": {"w": 1, "x": 1}, "E": {"w": 3}}[loop]
 
 
 @misconception(
@@ -424,7 +437,7 @@ def first_wrong(loop):
     variant="clears too late",
 )
 def first_wrong(loop):
-    return {"A": {"x": 2}, "B": {"w": 2, "x": 2}, "C": {}, "D": {}, "E": {"w": 3}}[loop]
+    return {"A": {"w": 2}, "B": {"w": 2, "x": 2}, "C": {}, "D": {}, "E": {"w": 3}}[loop]
 
 
 @misconception(
@@ -434,7 +447,7 @@ def first_wrong(loop):
     variant="early by one",
 )
 def first_wrong(loop):
-    return {"A": {"x": 2}, "B": {"w": 2, "x": 2}, "C": {}, "D": {"w": 1, "x": 1}, "E": {"w": 2}}[loop]
+    return {"A": {"w": 2}, "B": {"w": 2, "x": 2}, "C": {}, "D": {"w": 1, "x": 1}, "E": {"w": 2}}[loop]
 
 
 # --------------------------------------------------------------------------------------------------------- train
@@ -512,7 +525,7 @@ def train(model, optimizer, loss_fn, batches):
 
 
 @misconception(
-    "A01",
+    "A23",
     "The gradients are cleared after each update, and never before the first backward(). Gradients that were there "
     "when the function was called went into the first update. What does .grad hold when this function is called?",
     variant="clears only after the step",
@@ -697,7 +710,7 @@ def accumulate(w, batches):
 
 
 @misconception(
-    "A01",
+    "A23",
     "The gradients of the batches are added to whatever w.grad held when the function was called. Who guarantees "
     "that the meter stands at nothing before the first batch?",
     variant="starts on top of the old",
@@ -794,7 +807,34 @@ def accumulate(w, batches):
     return total
 
 
+@misconception(
+    "A21",
+    "The running total is a tensor, and through it the nodes of every batch's graph stay alive to the end. The number "
+    "that comes back is right. Which part of the loss does the total need?",
+    variant="adds up tensors",
+)
+def accumulate(w, batches):
+    rows, total = sum(len(y) for _, y in batches), 0.0
+    w.grad = None
+    for x, y in batches:
+        loss = ((x @ w - y) ** 2).sum() / rows
+        loss.backward()
+        total += loss
+    return total.item()
+
+
 # ------------------------------------------------------------------------------------------------ token_gradient
+
+
+@alternative("mean weighed by its share, a batch without tokens as well")
+def token_gradient(model, batches, max_norm):
+    tokens = sum((targets != -100).sum() for _, targets in batches)
+    model.zero_grad()
+    for inputs, targets in batches:
+        share = (targets != -100).sum() / tokens
+        # The mean over nothing is not a number, but its gradient is zero.
+        (F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) * share).backward()
+    return torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm).item()
 
 
 @alternative("mean over each batch's valid tokens, weighed by their share")
@@ -923,7 +963,7 @@ def token_gradient(model, batches, max_norm):
 
 
 @misconception(
-    "A01",
+    "A23",
     "The gradients of the batches are added to what was left in .grad before the call. Who guarantees that the "
     "meters stand at nothing before the first batch?",
     variant="starts on top of the old",
@@ -1066,6 +1106,32 @@ def frozen_step(optimizer, frozen):
 
 
 @misconception(
+    "A19",
+    "The frozen weights are taken out for the step and put back at the end of their group. An optimizer saves and "
+    "loads what it remembers by position, so a saved one now hands it to other weights. In which order did the group "
+    "hold them before?",
+    variant="puts them back in another order",
+)
+def frozen_step(optimizer, frozen):
+    taken = []
+    for group in optimizer.param_groups:
+        rest = [parameter for parameter in group["params"] if all(parameter is not one for one in frozen)]
+        taken.append([parameter for parameter in group["params"] if any(parameter is one for one in frozen)])
+        group["params"] = rest
+    optimizer.step()
+    for group, parameters in zip(optimizer.param_groups, taken, strict=True):
+        group["params"] = group["params"] + parameters
+
+
+@misconception("A25")
+def frozen_step(optimizer, frozen):
+    for parameter in frozen:
+        parameter.grad = None
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+@misconception(
     "A04",
     "All gradients are cleared before the step, so no weight moves at all. Which weights should still find their "
     "gradient when the step runs?",
@@ -1197,6 +1263,80 @@ def diary(model, backward, steps):
 
 
 @misconception(
+    "B09",
+    "A gradient of zeros is entered as None. The zeros were computed: backward() reached this parameter, and its slope "
+    "was zero in this step. Which question tells a zero from a missing gradient?",
+    variant="None for zeros",
+)
+def diary(model, backward, steps):
+    vectors, norms = [], []
+    for _ in range(steps):
+        backward()
+        gradients = {}
+        for name, parameter in model.named_parameters():
+            found = parameter.grad is not None and parameter.grad.any()
+            gradients[name] = parameter.grad.detach().clone() if found else None
+        vectors.append(gradients)
+        norms.append({name: None if g is None else g.norm().item() for name, g in gradients.items()})
+    return vectors, norms
+
+
+@misconception(
+    "B09",
+    "Which parameters have gradients is asked once, after the first step; whatever had none then is entered as None "
+    "for good. Which parameters may a later backward() reach?",
+    variant="asks in the first step only",
+)
+def diary(model, backward, steps):
+    vectors, norms, reached = [], [], None
+    for _ in range(steps):
+        backward()
+        if reached is None:
+            reached = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
+        gradients = {
+            name: parameter.grad.detach().clone() if name in reached and parameter.grad is not None else None
+            for name, parameter in model.named_parameters()
+        }
+        vectors.append(gradients)
+        norms.append({name: None if g is None else g.norm().item() for name, g in gradients.items()})
+    return vectors, norms
+
+
+@misconception("A25", variant="empties what it has noted")
+def diary(model, backward, steps):
+    vectors, norms = [], []
+    for _ in range(steps):
+        backward()
+        gradients = {}
+        for name, parameter in model.named_parameters():
+            gradients[name] = None if parameter.grad is None else parameter.grad.detach().clone()
+            parameter.grad = None
+        vectors.append(gradients)
+        norms.append({name: None if g is None else g.norm().item() for name, g in gradients.items()})
+    return vectors, norms
+
+
+@misconception(
+    "A25",
+    "The model's own gradients are replaced by detached ones. Whoever wanted to go backward through these gradients "
+    "finds no graph behind them. Into which name belongs what the diary keeps?",
+    variant="detaches the model's own",
+)
+def diary(model, backward, steps):
+    vectors, norms = [], []
+    for _ in range(steps):
+        backward()
+        gradients = {}
+        for name, parameter in model.named_parameters():
+            if parameter.grad is not None:
+                parameter.grad = parameter.grad.detach()
+            gradients[name] = None if parameter.grad is None else parameter.grad.clone()
+        vectors.append(gradients)
+        norms.append({name: None if g is None else g.norm().item() for name, g in gradients.items()})
+    return vectors, norms
+
+
+@misconception(
     "A21",
     "The vectors are copies that still hang on a graph: where the gradient itself was computed with create_graph, "
     "each page keeps a whole backward pass alive. Which call hands you the numbers without their past?",
@@ -1294,7 +1434,7 @@ def pendulum(slope, start, lr, momentum, steps):
 
 
 @misconception(
-    "A20",
+    "A24",
     "The velocity is forgotten at every step, and momentum changes nothing. Which name should carry something from "
     "one step to the next?",
     variant="no velocity",
@@ -1308,7 +1448,7 @@ def pendulum(slope, start, lr, momentum, steps):
 
 
 @misconception(
-    "A20",
+    "A24",
     "The new slope is scaled by 1 - momentum, as in a moving average. With momentum 1 the ball never starts. What "
     "share of the new slope enters .grad when nothing is cleared?",
     variant="a moving average",
@@ -1336,7 +1476,7 @@ def pendulum(slope, start, lr, momentum, steps):
 
 
 @misconception(
-    "A20",
+    "A24",
     "The ball moves first and looks at the slope afterwards, so it takes its first step with no velocity. In a "
     "training loop, does backward() come before or after the update?",
     variant="moves before it looks",
@@ -1350,7 +1490,7 @@ def pendulum(slope, start, lr, momentum, steps):
 
 
 @misconception(
-    "A20",
+    "A24",
     "Momentum multiplies the new slope as well as the old velocity. With momentum 0 the ball does not move. To "
     "which of the two does the forgetting apply?",
     variant="fades the new slope too",
@@ -1364,7 +1504,7 @@ def pendulum(slope, start, lr, momentum, steps):
 
 
 @misconception(
-    "A20",
+    "A24",
     "The slope is taken where the ball would be after its old velocity, one step ahead. That is Nesterov's variant. "
     "At which weight does backward() measure the slope in an ordinary loop?",
     variant="looks ahead",

@@ -1,0 +1,207 @@
+"""What runs in the sandbox: a learner's cells, and the cases that the referee asks for. Nothing here makes a verdict.
+
+The module's own names are bound before a learner's code runs; what that code then does to this process can spoil its
+own answers only, because they are compared outside.
+"""
+
+import ast
+import builtins
+import contextlib
+import gc
+import io
+import linecache
+import numbers
+import os
+import random
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from pathlib import Path
+
+import numpy
+import torch
+from autogradlab import units
+from autogradlab.checking import Answer, AnswerRaised
+from autogradlab.encoding import EncodingError, encode
+from autogradlab.observation import message_of, observe
+from autogradlab.state import preserved
+from IPython.core.formatters import PlainTextFormatter
+from IPython.core.inputtransformer2 import TransformerManager
+
+from autograder.engine.shell import MAX_TEXT, Shell, redirect
+from autograder.engine.wire import ChildSide, Gone
+from autograder.trials import Trial
+
+_BUILTINS = dict(vars(builtins))
+_FILTERS = list(warnings.filters)
+_RECURSION = sys.getrecursionlimit()
+_NO_NUMBER = (type(None), bool, str, bytes, list, tuple, dict, set, frozenset, numpy.bool_)
+
+
+class Child:
+    """One notebook's process: answers requests until the referee has no more."""
+
+    def __init__(self, channel: ChildSide, shell: Shell, scratch: Path, entered: dict[str, str]):
+        self._channel, self._shell, self._scratch, self._entered = channel, shell, scratch, entered
+        self._trials: dict[str, Trial] = {}
+        self._format = PlainTextFormatter()
+        shell.outputs.send = channel.event
+
+    def serve(self) -> None:
+        """Answer requests; returns when the referee closes the socket."""
+        answers = {
+            "open": self._open,
+            "run": self._run,
+            "test": self._test,
+            "look": self._look,
+            "observe": self._observe,
+            "predict": self._predict,
+        }
+        with contextlib.suppress(Gone):
+            while True:
+                request = self._channel.request()
+                try:
+                    reply = answers[request["op"]](request)
+                except MemoryError:
+                    reply = {"failed": "MemoryError"}
+                self._reply(reply)
+
+    def _reply(self, reply: dict) -> None:
+        self._settle()
+        try:
+            self._channel.reply(reply)
+        except EncodingError as error:
+            self._channel.reply({"failed": str(error)[:2000]})
+
+    def _settle(self) -> None:
+        """Put back what a cell may have changed of the process around it."""
+        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+            signal.setitimer(timer, 0)
+        sys.settrace(None)
+        sys.setprofile(None)
+        threading.settrace(None)
+        threading.setprofile(None)
+        sys.setrecursionlimit(_RECURSION)
+        os.chdir(self._scratch)
+        gc.enable()
+        redirect(self._shell)
+        self._shell.outputs.flush()
+
+    def _open(self, request: dict) -> dict:
+        """Seed every random stream; read the exercises of a unit, if there is one, before any cell has run."""
+        seed = request["seed"]
+        torch.manual_seed(seed)
+        numpy.random.seed(seed % (1 << 32))
+        random.seed(seed)
+        redirect(self._shell)
+        if request["unit"]:
+            opened = units.preload(request["unit"], self._scratch)
+            self._trials = {name: Trial(exercise) for name, exercise in opened.exercises.items()}
+            # Its functions bear the names of the answers; nobody is to take one for a solution.
+            (self._scratch / "cases.py").unlink()
+        return {"entered": self._entered}
+
+    def _run(self, request: dict) -> dict:
+        """Run an ordinary cell as a notebook does; its outputs, errors included, go out as events."""
+        result = self._shell.run_cell(request["source"], store_history=True)
+        error = result.error_before_exec or result.error_in_exec
+        return {"count": self._shell.execution_count - 1, "error": None if error is None else _error(error)}
+
+    # ---------------------------------------------------------------------------------------- ordinary test cells
+
+    def _test(self, request: dict) -> dict:
+        """Run a test cell of plain Python outside of the shell's hooks; `proof` comes back if it ran to its end."""
+        vars(builtins).update(_BUILTINS)
+        self._shell.user_ns["__builtins__"] = builtins
+        with warnings.catch_warnings():
+            warnings.filters[:] = _FILTERS
+            try:
+                value = self._executed(request["source"])
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # SystemExit and whatever else a learner's program raises is a failed test
+                return {"proof": None, "error": _error(error)}
+        return {"proof": request["proof"], "error": None} | self._value(value)
+
+    def _executed(self, source: str):
+        """The value of the cell's last line, if that is an expression; None otherwise."""
+        file = f"<test {abs(hash(source))}>"
+        text = TransformerManager().transform_cell(source)
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        tree = ast.parse(text, file)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        if last is not None and source.rstrip().endswith(";"):
+            tree.body.append(last)
+            last = None
+        names = self._shell.user_ns
+        exec(compile(tree, file, "exec"), names)
+        return None if last is None else eval(compile(ast.Expression(last.value), file, "eval"), names)
+
+    def _value(self, value) -> dict:
+        """The value of a test's last line: as text, and as a number where it is meant as a score."""
+        if value is None:
+            return {"text": None, "number": None, "kind": "none"}
+        text = str(self._format(value))[:MAX_TEXT]
+        kind = type(value)
+        if kind in _NO_NUMBER:
+            return {"text": text, "number": None, "kind": "other"}
+        if isinstance(value, (torch.Tensor, numpy.ndarray)):
+            single = value.size == 1 if isinstance(value, numpy.ndarray) else torch.Tensor.numel(value) == 1
+            if not single or value.dtype in (torch.bool, numpy.dtype(bool)):
+                return {"text": text, "number": None, "kind": "other"}
+            value = value.item()
+        if isinstance(value, numbers.Real):
+            return {"text": text, "number": float(value), "kind": "number"}
+        # An object of a class that the notebook defines stands where a number or nothing should.
+        return {"text": text, "number": None, "kind": "own" if kind.__module__ == "__main__" else "other"}
+
+    # ----------------------------------------------------------------------------------------------------- exercises
+
+    def _answer(self, request: dict) -> Answer:
+        name = request["exercise"]
+        return Answer(self._trials[name].exercise, self._shell.user_ns.get(name, ...))
+
+    def _look(self, request: dict) -> dict:
+        """What the notebook holds under an exercise's name."""
+        return self._answer(request).look()
+
+    def _observe(self, request: dict) -> dict:
+        """What the program does in the cases asked for: (seed, index, dtype, device, whether costs count)."""
+        name = request["exercise"]
+        trial, program = self._trials[name], self._shell.user_ns.get(name, ...)
+        describe, observations = request["describe"], []
+        with preserved(0), contextlib.redirect_stderr(io.StringIO()):
+            for seed, index, dtype, device, costed in request["cases"]:
+                exercise = trial.exercise if costed else trial.cheap
+                observations.append(observe(exercise, program, seed, index, dtype, device, describe=describe))
+        return {"observations": observations}
+
+    def _predict(self, request: dict) -> dict:
+        """The answers of a prediction exercise: what the program returns."""
+        try:
+            return {"given": encode(self._answer(request).given()), "raised": None}
+        except AnswerRaised as error:
+            name, message = error.args
+            return {"given": None, "raised": {"name": name, "value": message}}
+
+
+def _error(error: BaseException) -> dict:
+    """An exception as plain data."""
+    try:
+        lines = traceback.format_exception(type(error), error, error.__traceback__.tb_next and error.__traceback__)
+    except Exception:  # a learner's own __str__
+        lines = [type(error).__name__]
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return {
+        "name": type(error).__name__[:200],
+        "value": message_of(error),
+        "traceback": "".join(lines)[-20_000:],
+        "files": [Path(file).name for file in files[-40:]],
+    }
+
+
+def serve(channel: ChildSide, shell: Shell, scratch: Path, entered: dict[str, str]) -> None:
+    """Answer the referee's requests about one notebook; `entered` is what the sandbox said when it was entered."""
+    Child(channel, shell, scratch, entered).serve()

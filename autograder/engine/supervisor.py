@@ -1,0 +1,226 @@
+"""The referee's side of parent and child: started, asked, watched, and killed when a limit is over."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import platformdirs
+
+from autograder import sandbox
+from autograder.engine import parent as parent_program
+from autograder.engine.limits import Limits, words
+from autograder.engine.wire import Gone, Late, Malformed, RefereeSide
+from autograder.sandbox.watch import Watch
+
+#: Seconds that a parent may take to import everything, and a child to enter the sandbox.
+WARM_UP_SECONDS = 120
+ENTER_SECONDS = 20
+
+
+class EngineError(Exception):
+    """The grader itself cannot go on: the submission is not graded, and that is no zero."""
+
+
+class Stopped(Exception):
+    """A child was stopped, or ended by itself: `reason` is one of `limits.WORDS`, `message` says it in words.
+
+    `outputs` are the events that had come before.
+    """
+
+    def __init__(self, reason: str, message: str, outputs: list[dict] | None = None):
+        super().__init__(message)
+        self.reason, self.message, self.outputs = reason, message, outputs or []
+
+
+class _Over(Exception):
+    """A limit is over."""
+
+
+class Parent:
+    """A warm parent process, and the plan by which its children shut themselves in."""
+
+    def __init__(self, plan: sandbox.Plan, limits: Limits):
+        self.plan, self.limits = plan, limits
+        ours, theirs = socket.socketpair()
+        cache = platformdirs.user_cache_path("tensors-and-autograd") / "matplotlib"
+        cache.mkdir(parents=True, exist_ok=True)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the parent
+        self._process = subprocess.Popen(
+            parent_program.command(theirs.fileno()),
+            env={**parent_program.ENVIRONMENT, "MPLCONFIGDIR": str(cache)},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            cwd="/",
+        )
+        theirs.close()
+        self._control, self._lines = ours, ours.makefile("rb")
+        self._ready = False
+        #: What the sandbox said when the first child entered it; every other has to say the same.
+        self.walls: dict[str, str] | None = None
+
+    def fork(self, scratch: Path, probe: dict | None = None) -> tuple[int, socket.socket]:
+        """The process number of a new child, and our end of its socket."""
+        self._await_ready()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            request = {"op": "fork", "plan": self.plan.plain(), "scratch": str(scratch), "probe": probe}
+            try:
+                socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno()])
+            except OSError as error:
+                raise self._dead() from error
+        return self._answer(ENTER_SECONDS)["pid"], ours
+
+    def reap(self, pid: int) -> int:
+        """The wait status of a child, killed if need be."""
+        try:
+            self._control.sendall(json.dumps({"op": "reap", "pid": pid}).encode())
+        except OSError as error:
+            raise self._dead() from error
+        return self._answer(ENTER_SECONDS)["status"]
+
+    def close(self) -> None:
+        """End the parent."""
+        self._lines.close()
+        self._control.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+    def _await_ready(self) -> None:
+        if not self._ready:
+            self._answer(WARM_UP_SECONDS)
+            self._ready = True
+
+    def _answer(self, seconds: float) -> dict:
+        self._control.settimeout(seconds)
+        try:
+            line = self._lines.readline()
+        except TimeoutError as error:
+            raise EngineError(f"The warm parent gave no answer for {seconds} s.") from error
+        if not line:
+            raise self._dead()
+        return json.loads(line)
+
+    def _dead(self) -> EngineError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        self._log.seek(0)
+        said = self._log.read().decode(errors="replace").strip().splitlines()[-3:]
+        return EngineError(f"The warm parent ended ({self._process.poll()}): {' / '.join(said) or 'it said nothing'}")
+
+
+class Child:
+    """One child, asked one thing at a time under the limits; after a Stopped it is gone."""
+
+    def __init__(self, parent: Parent, files: Mapping[str, bytes], probe: dict | None = None):
+        self._parent, self._limits = parent, parent.limits
+        self.scratch = Path(tempfile.mkdtemp(prefix="grading-"))
+        try:
+            for name, content in files.items():
+                path = self.scratch / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            self._pid, connection = parent.fork(self.scratch, probe)
+        except BaseException:
+            self._remove_scratch()
+            raise
+        self._side, self._status = RefereeSide(connection), None
+        self._watch: Watch | None = None
+        self._events: list[dict] = []
+        self._printed = 0
+
+    def open(self, request: dict) -> dict:
+        """The reply to the first request, when the child is shut in; nothing of a learner's has run before."""
+        try:
+            reply = self._side.ask(request, ENTER_SECONDS, self._heard, lambda: None)
+        except (Gone, Late, Malformed) as error:
+            status = self._end()
+            self.close()
+            raise EngineError(f"A child could not be made ready ({_ending(status)}): {error}.") from error
+        walls, first = reply["entered"], self._parent.walls
+        if first is not None and walls != first:
+            self.close()
+            raise EngineError(f"A child is confined otherwise than the one that was tried: {walls}, not {first}.")
+        self._parent.walls = walls
+        self._watch = Watch(self._pid, self.scratch, self._limits)
+        return reply
+
+    def ask(self, request: dict, seconds: float) -> tuple[dict, list[dict]]:
+        """The reply, and the outputs that came before it. Raises Stopped; what had been put out is in its `outputs`."""
+        self._events, self._printed = [], 0
+        try:
+            reply = self._side.ask(request, seconds, self._heard, self._look)
+            self._look()
+            return reply, self._events
+        except _Over as over:
+            reason, message = over.args[0], _told(over.args[0], self._limits)
+        except Late:
+            reason, message = "timeout", _told("timeout", self._limits)
+        except Malformed as error:
+            reason, message = "died", f"The process was ended, because it broke the protocol: {error}."
+        except Gone:
+            reason, message = "died", f"The process ended by itself ({_ending(self._end())})."
+        self.close()
+        raise Stopped(reason, message, self._events)
+
+    def close(self) -> None:
+        """End the child and remove its scratch folder."""
+        self._end()
+        self._side.close()
+        self._remove_scratch()
+
+    def _heard(self, event: dict) -> None:
+        size = sum(len(value) for value in event.values() if type(value) in (str, bytes))
+        self._printed += size
+        if self._printed > self._limits.output:
+            raise _Over("output")
+        self._events.append(event)
+
+    def _look(self) -> None:
+        over = self._watch.look() if self._watch else None
+        if over is not None:
+            raise _Over(over)
+
+    def _end(self) -> int:
+        """The child's wait status; it is killed if it has not ended."""
+        if self._status is None:
+            self._status = self._parent.reap(self._pid)
+        return self._status
+
+    def _remove_scratch(self) -> None:
+        shutil.rmtree(self.scratch, onerror=_allow_and_retry)
+
+
+def _allow_and_retry(remove, path: str, _) -> None:
+    """Remove what a learner took the permissions of."""
+    for place in (Path(path).parent, Path(path)):
+        if not place.is_symlink():
+            place.chmod(0o700)
+    remove(path)
+
+
+def _told(reason: str, limits: Limits) -> str:
+    text = words(reason, limits)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _ending(status: int) -> str:
+    """A wait status in words."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        with contextlib.suppress(ValueError):
+            return f"signal {signal.Signals(number).name}"
+        return f"signal {number}"
+    return f"exit status {os.WEXITSTATUS(status)}"
