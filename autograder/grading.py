@@ -1,6 +1,8 @@
 """The `grade` command: what changed is graded by the engine, several at a time, and written by one writer."""
 
 import json
+import pickle
+import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, fields
@@ -218,7 +220,11 @@ class _Run:
             lost: list[Submission] = []
             # After a process has ended, one at a time: so the submission that ends it costs no other.
             jobs = 1 if any(tries.values()) else min(self._options.jobs, len(remaining))
-            pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (self._settings, self._masters))
+            # What every process needs goes by way of a file: a process that ended while it was being started would have
+            # the other end of the pipe wait for ever.
+            with tempfile.NamedTemporaryFile(delete=False) as file:
+                pickle.dump((self._settings, self._masters), file)
+            pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (file.name,))
             try:
                 self._examine(pool, jobs)
                 for submission, future in _completed(pool, remaining, jobs * (1 + AHEAD)):
@@ -231,6 +237,7 @@ class _Run:
                         yield submission, _Failure(f"{type(error).__name__}: {error}")
             finally:
                 pool.shutdown(cancel_futures=True)
+                Path(file.name).unlink()
             if lost:
                 tries[lost[0]] += 1
             remaining = [submission for submission in lost if tries[submission] < TRIES]
@@ -271,10 +278,10 @@ def _completed(pool, submissions: list[Submission], ahead: int) -> Iterator[tupl
 _job: Job
 
 
-def _start(settings: Settings, masters: dict[str, Master]) -> None:
-    """Make this process's job; it lasts as long as the process, and its parent program with it."""
+def _start(path: str) -> None:
+    """Make this process's job of what our own file holds; it lasts as long as the process, and its parent with it."""
     global _job
-    _job = Job(settings, masters)
+    _job = Job(*pickle.loads(Path(path).read_bytes()))
 
 
 def _nothing() -> None:

@@ -117,10 +117,44 @@ def score(
     """
     graded = _grades(connection, book, submitted, scores)
     _comments(connection, book, submitted, no_response)
-    total = sum(_counted(*grade) for grade in graded)
-    connection.execute(
-        update(SUBMITTED).where(SUBMITTED.c.id == submitted).values(late_submission_penalty=penalty(total))
+    set_penalty(connection, submitted, penalty(sum(_counted(*grade) for grade in graded)))
+
+
+def set_penalty(connection: Connection, submitted: str, penalty: float | None) -> None:
+    """Set what is taken off a submitted notebook's score."""
+    connection.execute(update(SUBMITTED).where(SUBMITTED.c.id == submitted).values(late_submission_penalty=penalty))
+
+
+@dataclass(frozen=True)
+class Late:
+    """A submitted notebook that came too late, with its score as it is now."""
+
+    submitted: str
+    student: str
+    score: float
+    seconds: float
+
+
+def late(connection: Connection, assignment: Entered) -> list[Late]:
+    """The late notebooks that have a penalty, or a score to take one from."""
+    submissions = connection.execute(
+        select(
+            SUBMISSION.c.student_id,
+            SUBMISSION.c.timestamp,
+            SUBMISSION.c.extension,
+            SUBMITTED.c.id,
+            SUBMITTED.c.late_submission_penalty,
+        ).where(SUBMISSION.c.assignment_id == assignment.id, SUBMITTED.c.assignment_id == SUBMISSION.c.id)
     )
+    found = []
+    for one in submissions.all():
+        seconds = _late(one.timestamp, assignment.duedate, one.extension)
+        grades = select(GRADE.c.auto_score, GRADE.c.manual_score, GRADE.c.extra_credit)
+        if seconds > 0:
+            total = sum(_counted(*grade) for grade in connection.execute(grades.where(GRADE.c.notebook_id == one.id)))
+            if total > 0 or one.late_submission_penalty is not None:
+                found.append(Late(one.id, one.student_id, total, seconds))
+    return found
 
 
 def _counted(automatic: float | None, manual: float | None, extra: float | None) -> float:

@@ -106,7 +106,7 @@ def test_a_master_is_made_once_until_the_source_changes(root, master, monkeypatc
         raise AssertionError("generated although nothing had changed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("autograder.gradebook.register", never)
+        patch.setattr("autograder.intake.master.register", never)
         again = Master.of(Folders(root), "ps1")
     assert (again, again.digest) == (master, master.digest)
     assert pickle.loads(pickle.dumps(again)).digest == master.digest
@@ -389,6 +389,16 @@ def test_answers_without_metadata_whose_stub_names_nothing_are_matched_by_order(
 
     taken = hand_in(write)
     assert restored(taken.node, "squares").source.startswith("squares = lambda")
+
+
+def test_without_marks_what_the_learner_wrote_is_never_taken_for_set_up(hand_in):
+    def write(content):
+        lose_everything(content)
+        content["cells"][1]["source"] = "import math\nimport statistics"
+
+    taken = hand_in(write)
+    assert restored(taken.node, "setup").source == "import math"
+    assert "import math\nimport statistics" in [one.source for one in taken.node.cells]
 
 
 def test_an_answer_that_may_be_one_of_several_is_not_guessed(hand_in):

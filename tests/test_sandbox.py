@@ -29,12 +29,12 @@ USER = "20001"
 BECOME = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
 
 
-def as_user(command: list[str]) -> list[str]:
-    """The command run by an ordinary user, who can reach the interpreter even where it lies in root's home."""
+def in_open_home(command: list[str]) -> list[str]:
+    """The command, run by root where every user can reach the interpreter, even if it lies in root's home."""
     home = "/root"
     base = Path(sys.base_prefix).resolve()
     if not base.is_relative_to(home):
-        return [*BECOME, *command]
+        return command
     kept = Path(home, *base.relative_to(home).parts[:1])
     script = f"""
         set -e
@@ -45,9 +45,14 @@ def as_user(command: list[str]) -> list[str]:
         mount --bind "$held" {shlex.quote(str(kept))}
         umount "$held"
         rmdir "$held"
-        exec {shlex.join([*BECOME, *command])}
+        exec {shlex.join(command)}
     """
     return ["unshare", "--mount", "sh", "-c", script]
+
+
+def as_user(command: list[str]) -> list[str]:
+    """The command, run by an ordinary user."""
+    return in_open_home([*BECOME, *command])
 
 
 def identities() -> list[str]:
@@ -66,7 +71,8 @@ both_strengths = pytest.mark.parametrize("strong", [False, True], ids=["default"
 def command(identity: str, request: dict) -> list[str]:
     """The command that runs a body of tests/fixtures/sandboxed.py."""
     words = [sys.executable, "-I", "-P", str(PROGRAM), json.dumps(request)]
-    return as_user(words) if identity == "user" else words
+    wrappers = {"user": as_user, "root in an open home": in_open_home}
+    return wrappers[identity](words) if identity in wrappers else words
 
 
 @functools.cache
@@ -201,6 +207,21 @@ def test_a_child_signals_itself_only_and_stays_tied_to_its_parent(identity):
 @both_users
 def test_files_that_become_too_large_are_an_error(identity):
     assert walls(identity)["found"]["file limit"].startswith(f"OSError: [Errno {errno.EFBIG}]")
+
+
+@pytest.mark.skipif("user" not in IDENTITIES, reason="only root can become another user")
+@both_strengths
+def test_a_child_of_root_becomes_another_user_where_that_one_can_reach_everything(strong):
+    answer = outcome("root in an open home", "work", strong=strong)
+    assert answer["entered"]["other uid"] == "on"
+    assert answer["found"]["trained"] and answer["found"]["temporary"]
+
+
+@pytest.mark.skipif("user" not in IDENTITIES, reason="only root can become another user")
+def test_a_child_of_root_stays_root_where_its_scratch_folder_is_closed_to_others():
+    answer = outcome("root in an open home", "work", closed=True)
+    assert answer["entered"]["other uid"] == "the scratch folder is not open to other users"
+    assert answer["found"]["trained"] and answer["found"]["temporary"]
 
 
 def test_streams_of_a_pair_work():

@@ -36,7 +36,6 @@ from autograder.trials import Trial
 
 _BUILTINS = dict(vars(builtins))
 _FILTERS = list(warnings.filters)
-_RECURSION = sys.getrecursionlimit()
 _NO_NUMBER = (type(None), bool, str, bytes, list, tuple, dict, set, frozenset, numpy.bool_)
 
 
@@ -77,13 +76,13 @@ class Child:
 
     def _settle(self) -> None:
         """Put back what a cell may have changed of the process around it."""
+        vars(builtins).update(_BUILTINS)
         for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
             signal.setitimer(timer, 0)
         sys.settrace(None)
         sys.setprofile(None)
         threading.settrace(None)
         threading.setprofile(None)
-        sys.setrecursionlimit(_RECURSION)
         os.chdir(self._scratch)
         gc.enable()
         redirect(self._shell)
@@ -113,7 +112,6 @@ class Child:
 
     def _test(self, request: dict) -> dict:
         """Run a test cell of plain Python outside of the shell's hooks; `proof` comes back if it ran to its end."""
-        vars(builtins).update(_BUILTINS)
         self._shell.user_ns["__builtins__"] = builtins
         with warnings.catch_warnings():
             warnings.filters[:] = _FILTERS

@@ -178,7 +178,7 @@ class NotebookRun:
         stopped = self._stopped_exercises.get(name)
         if status == "not attempted" and stopped is not None:
             result, scored.reason = referee.refused(self._unit, name, stopped.message), stopped.reason
-        elif status in ("wrong", "partly") and (reason == "wrong" or reason == "died"):
+        elif reason in ("wrong", "died") or status == "not attempted" and any(map(self._changed, self._answers)):
             better, better_reason = self._second_verdict(name)
             if better is not None and float(better) > float(result):
                 better.record["text"] += f"\n\n{CLEAN_SESSION}"

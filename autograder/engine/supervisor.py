@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from autograder import sandbox
 from autograder.engine import parent as parent_program
 from autograder.engine.limits import Limits, words
 from autograder.engine.wire import Gone, Late, Malformed, RefereeSide
+from autograder.sandbox.scratch import remove
 from autograder.sandbox.watch import Watch
 
 #: Seconds that a parent may take to import everything, and a child to enter the sandbox.
@@ -134,9 +134,9 @@ class Child:
                 path.write_bytes(content)
             self._pid, connection = parent.fork(self.scratch, probe)
         except BaseException:
-            self._remove_scratch()
+            remove(self.scratch)
             raise
-        self._side, self._status = RefereeSide(connection), None
+        self._side, self._status, self._closed = RefereeSide(connection), None, False
         self._watch: Watch | None = None
         self._events: list[dict] = []
         self._printed = 0
@@ -176,10 +176,12 @@ class Child:
         raise Stopped(reason, message, self._events)
 
     def close(self) -> None:
-        """End the child and remove its scratch folder."""
-        self._end()
-        self._side.close()
-        self._remove_scratch()
+        """End the child and remove its scratch folder; once is enough."""
+        if not self._closed:
+            self._closed = True
+            self._end()
+            self._side.close()
+            remove(self.scratch)
 
     def _heard(self, event: dict) -> None:
         size = sum(len(value) for value in event.values() if type(value) in (str, bytes))
@@ -198,17 +200,6 @@ class Child:
         if self._status is None:
             self._status = self._parent.reap(self._pid)
         return self._status
-
-    def _remove_scratch(self) -> None:
-        shutil.rmtree(self.scratch, onerror=_allow_and_retry)
-
-
-def _allow_and_retry(remove, path: str, _) -> None:
-    """Remove what a learner took the permissions of."""
-    for place in (Path(path).parent, Path(path)):
-        if not place.is_symlink():
-            place.chmod(0o700)
-    remove(path)
 
 
 def _told(reason: str, limits: Limits) -> str:

@@ -14,8 +14,9 @@ def rejoined(cells: Sequence[NotebookNode], master: MasterNotebook) -> tuple[lis
     """The cells with the halves of a split answer together again, and a sentence for each."""
     joined: list[NotebookNode] = []
     repairs = []
+    names = {cell.id: _names(cell) for cell in master.cells if cell.role == "answer"}
     for cell in cells:
-        answer = _answer_of(joined[-1], master) if joined else None
+        answer = _answer_of(joined[-1], master, names) if joined else None
         if answer is not None and _is_continued(joined[-1], cell, answer, master):
             gap = "\n" if answer.type == "code" else "\n\n"
             joined[-1] = nbformat.from_dict(joined[-1] | {"source": joined[-1].source + gap + cell.source})
@@ -26,14 +27,14 @@ def rejoined(cells: Sequence[NotebookNode], master: MasterNotebook) -> tuple[lis
     return joined, repairs
 
 
-def _answer_of(cell: NotebookNode, master: MasterNotebook) -> MasterCell | None:
+def _answer_of(cell: NotebookNode, master: MasterNotebook, names: dict[str, set[str]]) -> MasterCell | None:
     """The answer that a cell is, or begins."""
     if (grade_id := grade_id_of(cell)) in master.by_id:
         answer = master.cells[master.by_id[grade_id]]
         return answer if answer.role in ("answer", "manual") else None
-    names = set(definitions(cell.source))
-    matching = [answer for answer in master.cells if answer.role == "answer" and names & _names(answer)]
-    return matching[0] if len(matching) == 1 else None
+    defined = set(definitions(cell.source))
+    matching = [answer for answer, wanted in names.items() if defined & wanted]
+    return master.cells[master.by_id[matching[0]]] if len(matching) == 1 else None
 
 
 def _is_continued(cell: NotebookNode, below: NotebookNode, answer: MasterCell, master: MasterNotebook) -> bool:
@@ -53,18 +54,17 @@ def _is_continued(cell: NotebookNode, below: NotebookNode, answer: MasterCell, m
 
 def taken_apart(cells: Sequence[NotebookNode], master: MasterNotebook) -> tuple[list[NotebookNode], list[str]]:
     """The cells with merged ones taken apart where the master's own begin, and a sentence for each."""
-    present = {grade_id_of(cell) for cell in cells} | {cell.id for cell in cells}
+    grade_ids = [grade_id_of(cell) for cell in cells]
+    present = {*grade_ids, *(cell.id for cell in cells)}
     sources = {plain(cell.source) for cell in cells}
+    sought = [
+        other
+        for other in master.cells
+        if other.id is not None and other.type == "code" and plain(other.released) not in sources
+    ]
     apart, repairs = [], []
-    for cell in cells:
-        missing = [
-            other
-            for other in master.cells
-            if other.id is not None
-            and other.type == "code"
-            and (other.id == grade_id_of(cell) or not {other.id, other.cell_id} & present)
-            and plain(other.released) not in sources
-        ]
+    for cell, grade_id in zip(cells, grade_ids):
+        missing = [other for other in sought if other.id == grade_id or not {other.id, other.cell_id} & present]
         parts = _parts(cell, missing) if cell.cell_type == "code" else []
         if len(parts) < 2:
             apart.append(cell)

@@ -15,6 +15,7 @@ from nbgrader.utils import find_all_files
 
 from autograder import gradebook
 from autograder.folders import Folders, GradingError
+from autograder.generating import register
 
 #: Changes when what is kept of a master does.
 FORMAT = 1
@@ -113,7 +114,7 @@ def _current(folders: Folders, assignment: str, source: Path) -> dict[str, Maste
         if content["made_of"] == made_of and content["cells"] == known:
             return _notebooks(content["notebooks"])
     with tempfile.TemporaryDirectory() as place:
-        gradebook.register(folders, assignment, Path(place))
+        register(folders, assignment, Path(place))
         released = {path.stem: gradebook.read_notebook(path) for path in sorted(Path(place).glob("*.ipynb"))}
     known = gradebook.source_cells(folders, assignment)
     notebooks = {name: _notebook(name, node, known[name]) for name, node in released.items()}

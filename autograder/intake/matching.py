@@ -168,9 +168,9 @@ def _by_order(cells: Sequence[NotebookNode], master: MasterNotebook, found: Matc
             ours = [known for known in gap if master.cells[known].type == cell_type]
             theirs = [place for place in places if cells[place].cell_type == cell_type and plain(cells[place].source)]
             _alike(ours, theirs, lambda known, place: _likeness(master.cells[known], cells[place]), found)
-            ours = [known for known in ours if known not in found.pairs and master.cells[known].role != "test"]
             theirs = [place for place in theirs if place not in found.taken]
-            wanted = [known for known in ours if master.cells[known].id is not None]
+            answers = [known for known in ours if master.cells[known].role in ("answer", "manual")]
+            wanted = [known for known in answers if known not in found.pairs and not master.cells[known].is_restored]
             if len(wanted) == len(theirs):
                 for known, place in zip(wanted, theirs):
                     found.add(known, place, "order")

@@ -74,7 +74,8 @@ def _place(cells: Sequence[NotebookNode], master: MasterNotebook, found: Match, 
     placed = []
     for place, cell in enumerate(cells):
         if place in back:
-            placed += _known(cell, back[place], master.cells[back[place]], restored)
+            known = back[place]
+            placed += _known(cell, known, master.cells[known], found.how[known] == "likeness", restored)
         elif place not in copies or _says_more(cell, copies[place], cells, master, found):
             placed.append(_Placed(_added(cell, restored, copies.get(place))))
     for grade_id, places in found.copies.items():
@@ -91,8 +92,11 @@ def _says_more(cell: NotebookNode, grade_id: str, cells, master: MasterNotebook,
     return not any(same_source(cell.source, other) for other in others)
 
 
-def _known(cell: NotebookNode, known: int, ours: MasterCell, restored: Restored) -> list[_Placed]:
-    """One of the master's cells, with the learner's source where that is theirs to write."""
+def _known(cell: NotebookNode, known: int, ours: MasterCell, is_alike: bool, restored: Restored) -> list[_Placed]:
+    """One of the master's cells, with the learner's source where that is theirs to write.
+
+    A set-up cell that was not locked, or that is merely alike, may hold what the answers need: it runs as well.
+    """
     _compare_marks(cell, ours, restored)
     _compare_tags(cell, ours, restored)
     _look_at_outputs(cell, ours, restored)
@@ -106,7 +110,7 @@ def _known(cell: NotebookNode, known: int, ours: MasterCell, restored: Restored)
             kept.attachments = cell.attachments
         return [_Placed(kept, known)]
     placed = [_Placed(_node(ours, ours.source, False), known)]
-    if changed and ours.id is None:
+    if changed and ours.role == "setup" and (is_alike or ours.id is None):
         sentence = f"The {_words(ours)} had been changed; it was restored, and the changed one runs after it."
         restored.repairs.append(sentence)
         placed.append(_Placed(_added(cell, restored, None)))
@@ -202,22 +206,27 @@ def _as_what(ours: MasterCell) -> str:
 
 def _reorder(placed: list[_Placed], master: MasterNotebook, restored: Restored) -> None:
     """Moves tests below the answers that they test, and set-up cells above all that relies on them."""
+    relying = [place for place, cell in enumerate(master.cells) if cell.role in ("answer", "test")]
+    spots = _spots(placed)
     for known, ours in enumerate(master.cells):
-        spots = {one.known: spot for spot, one in enumerate(placed) if one.known is not None}
-        if known not in spots:
+        if known not in spots or ours.role not in ("test", "setup"):
             continue
         spot = spots[known]
         if ours.role == "test":
-            last = max((spots[answer] for answer in _answers_above(known, master)), default=spot)
-            if last > spot:
-                placed.insert(last, placed.pop(spot))
-                restored.repairs.append(f"The {_words(ours)} stood above its answer and was moved below it.")
-        elif ours.role == "setup":
-            relying = {other for other in spots if other > known and master.cells[other].role in ("answer", "test")}
-            first = min((spots[other] for other in relying), default=spot)
-            if first < spot:
-                placed.insert(first, placed.pop(spot))
-                restored.repairs.append(f"The {_words(ours)} stood below what relies on it and was moved above that.")
+            wanted = max((spots[answer] for answer in _answers_above(known, master)), default=spot)
+            is_wrong, where = wanted > spot, "stood above its answer and was moved below it"
+        else:
+            wanted = min((spots[other] for other in relying if other > known), default=spot)
+            is_wrong, where = wanted < spot, "stood below what relies on it and was moved above that"
+        if is_wrong:
+            placed.insert(wanted, placed.pop(spot))
+            spots = _spots(placed)
+            restored.repairs.append(f"The {_words(ours)} {where}.")
+
+
+def _spots(placed: list[_Placed]) -> dict[int, int]:
+    """Place in the master -> place in the restored notebook."""
+    return {one.known: spot for spot, one in enumerate(placed) if one.known is not None}
 
 
 def _answers_above(known: int, master: MasterNotebook) -> list[int]:

@@ -9,8 +9,9 @@
 Standard library and ctypes alone: the warm parent imports it, and nothing is imported after the fork.
 """
 
+from autograder.sandbox import probes
 from autograder.sandbox.entering import enter
 from autograder.sandbox.planning import LAYERS, Plan, plan
 from autograder.sandbox.reporting import LEVELS, Report, report
 
-__all__ = ["LAYERS", "LEVELS", "Plan", "Report", "enter", "plan", "report"]
+__all__ = ["LAYERS", "LEVELS", "Plan", "Report", "enter", "plan", "probes", "report"]

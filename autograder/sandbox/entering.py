@@ -140,6 +140,8 @@ def _become(plan: Plan, scratch: str) -> None:
     os.setresgid(plan.uid, plan.uid, group)
     os.setresuid(plan.uid, plan.uid, 0)
     closed = next((path for path in plan.readable if not os.access(path, os.R_OK, effective_ids=True)), None)
+    if not os.access(scratch, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+        closed = "the scratch folder"
     if closed is None:
         os.setresgid(plan.uid, plan.uid, plan.uid)
         os.setresuid(plan.uid, plan.uid, plan.uid)
@@ -148,7 +150,7 @@ def _become(plan: Plan, scratch: str) -> None:
     os.setresgid(group, group, group)
     os.setgroups(groups)
     _give(scratch, 0, group)
-    raise PermissionError(f"{closed} is not readable for other users")
+    raise PermissionError(f"{closed} is not open to other users")
 
 
 def _give(scratch: str, user: int, group: int) -> None:

@@ -177,7 +177,7 @@ def call_lines(shown: dict, difference) -> str:
         call = shown.get("raising") if raised["inside"] else None
     else:
         call = _call_of(difference, shown.get("sources", {}))
-    if count > 1 and call is not None and call < len(texts):
+    if count > 1 and call is not None and 0 <= call < len(texts):
         # What raised ended the case: nobody knows how many calls were to come.
         of = "" if raised else f" of {count}"
         return f"call {call + 1}{of}:\n{texts[call]}"
