@@ -26,8 +26,5 @@ c.Exchange.root = str(root / "grading" / "exchange")
 # The formgrader's button runs what `run.py grade` runs.
 c.Autograde.sanitize_preprocessors = SANITIZE_PREPROCESSORS
 c.Autograde.autograde_preprocessors = AUTOGRADE_PREPROCESSORS
-# A test cell that a learner deleted is graded, not forgotten.
-c.OverwriteCells.add_missing_cells = True
-# A graded kernel has nothing left to save.
-c.Execute.shutdown_kernel = "immediate"
+# Seconds for one cell, to the engine and to Validate.
 c.Execute.timeout = 60

@@ -28,7 +28,7 @@ def feedback(unit: str, root: Path | None = None, students: Iterable[str] | None
 def page(title: str, student: str, rows: pd.DataFrame) -> str:
     """The page of one learner from their rows of `records`; nobody's code or words but their own are in it."""
     exercises = rows.rename(columns={"exercise": "name"}).to_dict("records")
-    reasons = [exercise["text"] for exercise in exercises if exercise["status"] in ("unreadable", "failed")]
+    reasons = [exercise["text"] for exercise in exercises if exercise["status"] in ("unreadable", "skipped", "not graded")]
     content = {
         "title": f"Feedback: {title}",
         "student": student,

@@ -24,6 +24,10 @@ from autograder.intake import Master
 STATUSES = ("graded", "unchanged", "unreadable", "skipped", "not graded")
 #: Submissions that wait in a process beside the one it grades.
 AHEAD = 2
+TOO_WEAK = (
+    "The sandbox is {level} here and has to be STANDARD: learners' code could reach files, the network or the grader. "
+    "Grade on Linux (WSL2 or a container will do), or {remedy}."
+)
 #: How often a submission is tried whose grading ended the process that did it.
 TRIES = 2
 
@@ -80,16 +84,8 @@ def grade(
             f"No submission of a built unit lies in {folders.step('submitted', 'LEARNER', 'UNIT')}. "
             f"Expected some; try `python3 run.py demo` for a made-up class."
         )
-    seeds = Seeds(folders.results_folder / "seeds.json")
     assignments = sorted({unit for unit, _ in submissions})
-    settings = Settings(
-        course=folders.root,
-        limits=limits,
-        plan=plan_here(limits),
-        versions=versions(),
-        seeds={assignment: seeds.of(assignment, options.new_seed) for assignment in assignments},
-        all_cells=options.all_cells,
-    )
+    settings = _settings(folders, assignments, limits, options)
     masters = {assignment: Master.of(folders, assignment) for assignment in assignments}
     unchanged, waiting = _sort_out(folders, submissions, settings, masters, options.force)
     run = _Run(folders, settings, masters, options)
@@ -99,6 +95,38 @@ def grade(
     if json_file:
         _write_json(json_file, settings, run.report or sandbox_here(folders, limits), done)
     return done
+
+
+def one(root: Path, assignment: str, student: str, jobs: dict[str, Job]) -> tuple[Job, Submission]:
+    """A job and the submission to give it, for who grades one at a time; `jobs` keeps the job for the next.
+
+    Raises GradingError where the sandbox is weaker than STANDARD: this door has no way to accept that.
+    """
+    folders = Folders(root)
+    master = Master.of(folders, assignment)
+    settings = _settings(folders, [assignment], limits_of(folders), Options())
+    edition = folders.edition(assignment, settings, master.digest)
+    if edition not in jobs:
+        for edition_before in list(jobs):
+            jobs.pop(edition_before).close()
+        job = jobs[edition] = Job(settings, {assignment: master})
+        if not _is_strong(job.examine(_secret(folders))):
+            jobs.pop(edition).close()
+            raise GradingError(TOO_WEAK.format(level="weaker", remedy="use run.py grade --allow-weak-sandbox"))
+    stamp = folders.stamp(assignment, student, edition)
+    return jobs[edition], Submission(assignment, student, folders.step("submitted", student, assignment), stamp)
+
+
+def _settings(folders: Folders, assignments: list[str], limits: Limits, options: Options) -> Settings:
+    seeds = Seeds(folders.results_folder / "seeds.json")
+    return Settings(
+        course=folders.root,
+        limits=limits,
+        plan=plan_here(limits),
+        versions=versions(),
+        seeds={assignment: seeds.of(assignment, options.new_seed) for assignment in assignments},
+        all_cells=options.all_cells,
+    )
 
 
 def limits_of(folders: Folders, **given: float) -> Limits:
@@ -141,11 +169,7 @@ def _announce(report: sandbox.Report, allowed: bool) -> None:
         console.print(line, markup=False)
     if not _is_strong(report):
         if not allowed:
-            raise GradingError(
-                f"The sandbox is {report.level} here and has to be STANDARD: learners' code could reach files, the "
-                "network or the grader. Grade on Linux (WSL2 or a container will do), or accept it with "
-                "--allow-weak-sandbox."
-            )
+            raise GradingError(TOO_WEAK.format(level=report.level, remedy="accept it with --allow-weak-sandbox"))
         _warn_of_weakness(report)
 
 

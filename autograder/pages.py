@@ -16,7 +16,8 @@ STATUSES = {
     "not attempted": ("-", "not attempted"),
     "not run": ("!", "no verdict"),
     "unreadable": ("!", "unreadable"),
-    "failed": ("!", "could not be graded"),
+    "not graded": ("!", "could not be graded"),
+    "skipped": ("!", "not handed in"),
 }
 
 

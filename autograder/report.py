@@ -69,7 +69,7 @@ def page(title: str, frame: pd.DataFrame, drawn: list[Figure]) -> str:
         student: {"cells": rows.to_dict("records"), "score": rows["score"].sum()}
         for student, rows in frame.groupby("student")
     }
-    ungraded = frame[frame["status"].isin(("unreadable", "failed"))].drop_duplicates("student")
+    ungraded = frame[frame["status"].isin(("unreadable", "skipped", "not graded"))].drop_duplicates("student")
     return pages.render(
         "report.html.j2",
         title=f"Class report: {title}",

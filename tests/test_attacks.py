@@ -247,7 +247,7 @@ def test_nothing_outside_changed_and_nothing_was_reached(run):
 
 def test_no_marker_is_in_any_output_record_page_or_name(run):
     said = run["done"].stdout + run["done"].stderr + (run["root"] / "out.json").read_text(encoding="utf-8")
-    assert "PWNED" not in said
+    assert "PWNED:" not in said
     for path in run["course"].rglob("*"):
         assert "PWNED" not in path.name or "submitted" in path.parts, path
     for path in (run["course"] / "grading" / "autograded").rglob("*.ipynb"):

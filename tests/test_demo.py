@@ -6,10 +6,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from autogradlab.verdicts import MIME
 
 from autograder import classroom
 from autograder.demo import demo, note_built
-from autograder.execution import RECORD, record_of
+from autograder.execution import record_of
 from autograder.folders import Folders
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,8 +98,8 @@ def test_a_wrong_name_is_found_and_listed(course, run):
     for cell in notebook.cells:
         record = record_of(cell)
         if record and record["exercise"] == exercise:
-            (output,) = [output for output in cell.outputs if RECORD in output.get("data", {})]
-            output.data[RECORD]["misconceptions"] = [{"id": "X99", "name": "made up", "message": "?", "explains": [0]}]
+            (output,) = [output for output in cell.outputs if MIME in output.get("data", {})]
+            output.data[MIME]["misconceptions"] = [{"id": "X99", "name": "made up", "message": "?", "explains": [0]}]
     path.chmod(0o644)
     nbformat.write(notebook, path)
     wrong, out, _ = run()

@@ -1,121 +1,102 @@
-"""Grading a class of a small course whose check needs no torch: scores, what goes wrong, what is skipped."""
+"""Grading a class of the tiny unit: scores, what goes wrong, what is skipped, and nbgrader's own doors."""
 
 import json
 import shutil
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
+import stat
 from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbgrader.apps import NbGraderAPI
 
-from autograder import gradebook
+from autograder import gradebook, grading
+from autograder.build import build
+from autograder.engine.limits import Limits
 from autograder.folders import Folders, GradingError
-from autograder.grading import Waiting, _outcome, grade
-from autograder.intake import unreadable
+from autograder.grading import Options, grade, limits_of
+from autograder.intake import Master
 from autograder.nbgrader_context import nbgrader_context
 from autograder.records import records
 
 ROOT = Path(__file__).resolve().parent.parent
-UNIT = "09_small"
+UNIT = "90_tiny"
+RIGHT = "    w.grad = None\n    loss = (w * x + 1) ** 2\n    loss.backward()\n    return w.grad.item()"
+KEEPS = "    loss = (w * x + 1) ** 2\n    loss.backward()\n    return w.grad.item()"
+SLOPES = "def slopes(w, xs):\n    return [slope(w, x) for x in xs]\n"
 
-# The shape of the real check's result, around a check that runs in no time.
-CHECK = """
-import __main__
-
-class Verdict(float):
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        return {"text/plain": f"{float(self):g}", "application/vnd.autogradlab+json": self.record}
-
-def check(name):
-    value = getattr(__main__, name)(3)
-    verdict = Verdict({9: 3.0, 6: 0.0}.get(value, 1.5))
-    status = {3.0: "right", 0.0: "wrong"}.get(float(verdict), "partly")
-    named = [{"id": "Z01", "name": "doubles", "message": "It doubles. Is that a square?", "explains": [0]}]
-    verdict.record = {"status": status, "score": float(verdict), "text": f"{name}: {status}",
-                      "misconceptions": named if status == "wrong" else []}
-    return verdict
-"""
+pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="the engine's sandbox needs Linux")
 
 
-def cell(source, grade_id, **flags):
-    metadata = {"grade": False, "locked": False, "solution": False, "task": False, "schema_version": 3}
-    return new_code_cell(source, id=grade_id, metadata={"nbgrader": metadata | {"grade_id": grade_id} | flags})
+def tiny_course(root):
+    """The tiny unit built as a course of its own."""
+    shutil.copytree(Path(__file__).parent / "fixtures", root / "course", ignore=shutil.ignore_patterns("*.py[co]"))
+    shutil.copy(ROOT / "nbgrader_config.py", root)
+    build([UNIT], root, root / "course")
+    return root
 
 
-def master(exercises=("square",)):
-    cells = [
-        new_code_cell("from small import check", id="setup", metadata={"tags": ["setup"]}),
-        new_code_cell("print('demonstration')", id="demonstration", metadata={"tags": ["demonstration"]}),
-    ]
-    for name in exercises:
-        solution = f"def {name}(x):\n    ### BEGIN SOLUTION\n    return x * x\n    ### END SOLUTION"
-        cells.append(cell(solution, name, solution=True))
-        cells.append(cell(f'check("{name}")', f"{name}_tests", grade=True, locked=True, points=3))
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return new_notebook(cells=cells, metadata={"kernelspec": kernel})
-
-
-def write_master(root, notebook):
-    source = root / "source" / UNIT
-    source.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, source / f"{UNIT}.ipynb")
-    (source / "small.py").write_text(CHECK)
+def cell_of(notebook, grade_id):
+    return next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == grade_id)
 
 
 def hand_in(root, learner, body, change=lambda notebook: None):
-    """Put a submission into the course: the release with another body of `square`, then changed by hand."""
-    notebook = master()
-    notebook.cells[2].source = f"def square(x):\n    {body}"
+    """Put a submission into the course: the release with this body of `slope`, then changed by hand."""
+    notebook = nbformat.read(root / "release" / UNIT / f"{UNIT}.ipynb", 4)
+    if body is not None:
+        cell_of(notebook, "slope").source = f"def slope(w, x):\n{body}"
+        cell_of(notebook, "slopes").source = SLOPES
     change(notebook)
     folder = root / "grading" / "submitted" / learner / UNIT
     folder.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, folder / f"{UNIT}.ipynb")
+    (folder / f"{UNIT}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
 
 
 def skip_the_test(notebook):
-    notebook.cells[3].metadata["tags"] = ["skip-execution"]
+    cell_of(notebook, "slope_tests").metadata["tags"] = ["skip-execution"]
 
 
 def copy_the_test(notebook):
-    notebook.cells.append(nbformat.from_dict(notebook.cells[3] | {"id": "copy"}))
+    notebook.cells.append(nbformat.from_dict(cell_of(notebook, "slope_tests") | {"id": "copy"}))
+
+
+def demonstration(notebook):
+    return next(cell for cell in notebook.cells if "demonstration" in cell.metadata.get("tags", []))
 
 
 def edit_the_demonstration(notebook):
-    notebook.cells[1].source = "print('changed')"
+    demonstration(notebook).source = "print('changed')"
 
 
 CLASS = {
-    "right": ("return x * x",),
-    "wrong": ("return x + x",),
-    "half": ("return 0",),
-    "skips": ("return x + x", skip_the_test),
-    "copies": ("return x * x", copy_the_test),
-    "edits": ("return x * x", edit_the_demonstration),
-    "cheats": ("return 0\ncheck = lambda name: None",),
-    "late": ("return x * x",),
-    "spoilt": ("return x * x",),
-    "dies": ("import os; os._exit(1)",),
+    "right": (RIGHT,),
+    "wrong": (KEEPS,),
+    "empty": (None,),
+    "skips": (KEEPS, skip_the_test),
+    "copies": (RIGHT, copy_the_test),
+    "edits": (RIGHT, edit_the_demonstration),
+    "cheats": (f"{KEEPS}\ncheck = lambda name: 100.0",),
+    "late": (RIGHT,),
+    "spoilt": (RIGHT,),
+    "dies": ("    import os; os._exit(0)",),
+    "hangs": ("    while True:\n        try:\n            pass\n        except BaseException:\n            pass",),
 }
+QUICK = Options(limits=Limits(cell_seconds=3))
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
     """The course with its class graded once: (root, outcome by student)."""
-    root = tmp_path_factory.mktemp("course")
-    shutil.copy(ROOT / "nbgrader_config.py", root)
-    write_master(root, master())
-    shutil.copytree(root / "source", root / "release")
+    root = tiny_course(tmp_path_factory.mktemp("course"))
     for learner, submission in CLASS.items():
         hand_in(root, learner, *submission)
-    hand_in(root, "breaks", "return x * x")
+    hand_in(root, "breaks", RIGHT)
     (root / "grading" / "submitted" / "breaks" / UNIT / f"{UNIT}.ipynb").write_text('{\n "cells": [\n oops')
-    return root, {graded.student: graded for graded in grade(root=root)}
+    done = grade(root=root, options=QUICK, json_file=root / "run.json")
+    return root, {graded.student: graded for graded in done}
 
 
-def rows(root):
-    return records(UNIT, root).set_index("student")
+def cells(course, student):
+    return course[1][student].notebooks[0]["cells"]
 
 
 def scores(root):
@@ -123,146 +104,116 @@ def scores(root):
         return {one.student.id: one.score for one in opened.assignment_submissions(UNIT)}
 
 
-def outputs(root, learner, place):
-    notebook = nbformat.read(root / "grading" / "autograded" / learner / UNIT / f"{UNIT}.ipynb", as_version=4)
-    return notebook.cells[place].outputs
+def outputs(root, learner, find):
+    path = root / "grading" / "autograded" / learner / UNIT / f"{UNIT}.ipynb"
+    return find(nbformat.read(path, as_version=4)).outputs
 
 
 def test_one_bad_submission_stops_no_other(course):
-    _, graded = course
-    bad = {"breaks": "unreadable", "dies": "failed"}
-    assert {student: one.status for student, one in graded.items()} == dict.fromkeys(CLASS, "graded") | bad
+    statuses = {student: one.status for student, one in course[1].items()}
+    assert statuses == dict.fromkeys(CLASS, "graded") | {"breaks": "unreadable"}
 
 
-def test_what_could_not_be_graded_says_why(course):
-    _, graded = course
-    assert "line 3" in graded["breaks"].reason
-    assert "Kernel died" in graded["dies"].reason
+def test_what_could_not_be_graded_says_why_and_has_no_score(course):
+    assert "line 3" in course[1]["breaks"].reason
+    assert all(cell["score"] is None for cell in cells(course, "breaks").values())
+
+
+def test_a_cell_that_ends_or_outlasts_its_process_costs_its_exercise_and_says_so(course):
+    for student, reason, words in (("dies", "died", "exit status 0"), ("hangs", "timeout", "limit of 3 s")):
+        cell = cells(course, student)["slope_tests"]
+        assert (cell["score"], cell["reason"]) == (0, reason)
+        assert words in cell["message"]
 
 
 def test_records_and_gradebook_agree(course):
     root, _ = course
-    frame = rows(root)
-    assert frame.loc[["right", "wrong", "half"], "score"].tolist() == [3.0, 0.0, 1.5]
-    assert frame.loc[["right", "wrong", "half"], "status"].tolist() == ["right", "wrong", "partly"]
-    assert frame.loc["wrong", "misconceptions"] == ["Z01"]
-    assert {student: scores(root)[student] for student in frame.index if student in scores(root)} == {
-        student: score for student, score in frame["score"].items() if student in scores(root)
-    }
+    frame = records(UNIT, root).set_index(["student", "exercise"])
+    assert frame.loc[("right", "slope"), ["status", "score"]].tolist() == ["right", 2.0]
+    assert frame.loc[("wrong", "slope"), "status"] in ("wrong", "partly")
+    assert frame.loc[("empty", "slope"), "status"] == "not attempted"
+    totals = frame.groupby("student")["score"].sum()
+    assert scores(root) == totals.to_dict()
 
 
 def test_records_list_those_without_a_grade(course):
-    root, _ = course
-    frame = rows(root)
-    assert frame.loc["breaks", "status"] == "unreadable"
-    assert frame.loc["dies", "status"] == "failed"
-    assert frame.loc["breaks", "record"] is None
+    frame = records(UNIT, course[0]).set_index(["student", "exercise"])
+    assert frame.loc[("breaks", "slope"), "status"] == "unreadable"
+    assert frame.loc[("breaks", "slope"), "record"] is None
 
 
-def test_a_test_cell_tagged_to_be_skipped_is_run_all_the_same(course):
-    root, _ = course
-    assert rows(root).loc["skips", "status"] == "wrong"
-    assert scores(root)["skips"] == 0
+def test_a_wrong_answer_is_named_by_the_referee(course):
+    cell = cells(course, "wrong")["slope_tests"]
+    assert cell["refereed"] and cell["misconceptions"] == ["Z01"]
+
+
+def test_a_test_cell_tagged_to_be_skipped_is_run_all_the_same_and_flagged(course):
+    assert cells(course, "skips")["slope_tests"]["misconceptions"] == ["Z01"]
+    assert "skip-execution" in " ".join(course[1]["skips"].notebooks[0]["flags"])
 
 
 def test_a_check_that_was_replaced_earns_nothing(course):
-    root, _ = course
-    assert rows(root).loc["cheats", "status"] == "not run"
-    assert scores(root)["cheats"] == 0
+    assert cells(course, "cheats")["slope_tests"]["score"] == cells(course, "wrong")["slope_tests"]["score"]
 
 
 def test_a_copied_test_cell_counts_once(course):
-    root, _ = course
-    assert scores(root)["copies"] == 3
+    assert scores(course[0])["copies"] == 5
+    assert "2 times" in " ".join(course[1]["copies"].notebooks[0]["repairs"])
 
 
 def test_demonstrations_are_run_only_where_the_learner_changed_them(course):
     root, _ = course
-    assert outputs(root, "right", 1) == []
-    assert outputs(root, "edits", 1)[0].text == "changed\n"
+    assert outputs(root, "right", demonstration_or_changed) == []
+    assert outputs(root, "edits", demonstration_or_changed)[0].text == "changed\n"
+
+
+def demonstration_or_changed(notebook):
+    return next(cell for cell in notebook.cells if "for turn in" in cell.source or "changed" in cell.source)
+
+
+def test_the_run_as_data_holds_every_submission_and_what_is_enforced(course):
+    found = json.loads((course[0] / "run.json").read_text(encoding="utf-8"))
+    assert {record["student"] for record in found["submissions"]} == {*CLASS, "breaks"}
+    assert found["level"] in ("STANDARD", "STRONG") and found["sandbox"]["files"].startswith("enforced")
+    assert set(found["seed"]) == {UNIT}
+
+
+def test_the_seed_is_drawn_once_and_for_its_owner_alone(course):
+    root, _ = course
+    path = Folders(root).results_folder / "seeds.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    seed = json.loads(path.read_text())[UNIT]
+    grade(root=root, students=["right"], options=QUICK)
+    assert json.loads(path.read_text())[UNIT] == seed
+    text = json.dumps([notebook for graded in course[1].values() for notebook in graded.notebooks if notebook["cells"]])
+    assert len(seed) == 64 and text
 
 
 def test_a_second_run_grades_nothing_and_says_so(course, capsys):
     root, _ = course
-    again = grade(root=root, students=["right", "wrong", "breaks"])
+    again = grade(root=root, students=["right", "wrong", "breaks"], options=QUICK)
     assert [one.status for one in again] == ["unreadable", "unchanged", "unchanged"]
+    assert again[1].notebooks[0]["cells"] == cells(course, "right")
     assert "2 unchanged since the last run and skipped, " in capsys.readouterr().err
+
+
+def test_other_limits_and_a_new_seed_grade_again(course):
+    root, _ = course
+    options = Options(limits=Limits(cell_seconds=4))
+    assert [one.status for one in grade(root=root, students=["edits"], options=options)] == ["graded"]
+    assert [one.status for one in grade(root=root, students=["edits"], options=options)] == ["unchanged"]
 
 
 def test_only_a_changed_submission_is_graded_again_and_an_unreadable_one_loses_its_old_marks(course):
     root, _ = course
-    assert scores(root)["late"] == scores(root)["spoilt"] == 3
-    hand_in(root, "late", "return x + x")
+    assert scores(root)["late"] == scores(root)["spoilt"] == 5
+    hand_in(root, "late", KEEPS)
     (root / "grading" / "submitted" / "spoilt" / UNIT / f"{UNIT}.ipynb").write_text("no notebook")
-    again = {one.student: one.status for one in grade(root=root, students=["late", "spoilt", "right"])}
+    again = {one.student: one.status for one in grade(root=root, students=["late", "spoilt", "right"], options=QUICK)}
     assert again == {"late": "graded", "spoilt": "unreadable", "right": "unchanged"}
-    assert scores(root)["late"] == scores(root)["spoilt"] == 0
+    assert scores(root)["late"] < 5
+    assert scores(root)["spoilt"] == 0
     assert not (root / "grading" / "autograded" / "spoilt" / UNIT).exists()
-
-
-@pytest.fixture
-def marked(tmp_path, course):
-    """A copy of the graded course whose unit has got another exercise."""
-    root, _ = course
-    shutil.copytree(root, tmp_path, dirs_exist_ok=True)
-    write_master(tmp_path, master(["square", "quadrat"]))
-    return Folders(tmp_path)
-
-
-def test_a_unit_with_a_new_exercise_can_be_registered_again(marked):
-    gradebook.register(marked, UNIT)
-    assert gradebook.students_with_submission(marked, UNIT) == set()
-    with gradebook.opened(marked) as opened:
-        assert opened.find_assignment(UNIT).max_score == 6
-
-
-def test_marks_given_by_hand_are_not_lost_to_a_new_exercise(marked):
-    with gradebook.opened(marked) as opened:
-        opened.find_grade("square_tests", UNIT, UNIT, "half").manual_score = 2
-        opened.db.commit()
-    with pytest.raises(GradingError, match="half got marks or comments by hand"):
-        gradebook.register(marked, UNIT)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b'{\n"cells": [}', "line 2"),
-        (b"", "line 1"),
-        ('{"cells": "\xe9"}'.encode("latin-1"), "not UTF-8"),
-        (b"[1, 2]", "not a notebook"),
-        (b'{"nbformat": 4, "nbformat_minor": 5, "cells": [{"cell_type": "code"}]}', "not a notebook"),
-    ],
-)
-def test_a_file_that_is_no_notebook_is_told_in_words(tmp_path, content, words):
-    (tmp_path / "unit.ipynb").write_bytes(content)
-    assert words in unreadable(tmp_path / "unit.ipynb")
-
-
-def test_a_notebook_without_nbgraders_marks_is_told_in_words(tmp_path):
-    notebook = master()
-    for one in notebook.cells:
-        one.metadata = {}
-    nbformat.write(notebook, tmp_path / "unit.ipynb")
-    assert "lost nbgrader's marks" in unreadable(tmp_path / "unit.ipynb")
-
-
-def test_a_notebook_as_handed_out_can_be_read(tmp_path):
-    nbformat.write(master(), tmp_path / "unit.ipynb")
-    assert unreadable(tmp_path / "unit.ipynb") == ""
-
-
-def test_a_grading_process_that_dies_costs_its_submission():
-    future = Future()
-    future.set_exception(BrokenProcessPool("a process was terminated abruptly"))
-    graded = _outcome(Waiting(UNIT, "unlucky", "stamp"), future)
-    assert (graded.student, graded.status) == ("unlucky", "failed")
-    assert "terminated abruptly" in graded.reason
-
-
-def test_a_notebook_under_another_name_is_told_in_words(tmp_path):
-    nbformat.write(master(), tmp_path / "unit (1).ipynb")
-    assert unreadable(tmp_path / "unit.ipynb").startswith("The folder holds unit (1).ipynb. Expected unit.ipynb")
 
 
 def test_nothing_to_grade_says_where_it_looked(tmp_path):
@@ -284,3 +235,44 @@ def test_results_are_kept_whole(course):
     kept = json.loads((root / "grading" / "results" / UNIT / "right.json").read_text())
     assert kept["status"] == "graded" and len(kept["stamp"]) == 64
     assert not list((root / "grading" / "results").rglob("*.part"))
+
+
+def test_limits_come_from_the_command_then_the_course_then_the_engine(tmp_path):
+    config = "c = get_config()\nc.CourseDirectory.course_id = 'x'\n"
+    (tmp_path / "nbgrader_config.py").write_text(config)
+    assert limits_of(Folders(tmp_path)).cell_seconds == 30
+    (tmp_path / "nbgrader_config.py").write_text(config + "c.Execute.timeout = 5\nc.Limits.files = 7\n")
+    assert limits_of(Folders(tmp_path)) == Limits(cell_seconds=5, files=7)
+    assert limits_of(Folders(tmp_path), cell_seconds=9.0).cell_seconds == 9
+    (tmp_path / "nbgrader_config.py").write_text(config + "c.Limits.cells = 7\n")
+    with pytest.raises(GradingError, match=r"c\.Limits\.cells, which is no limit\. The limits are cell_seconds, "):
+        limits_of(Folders(tmp_path))
+
+
+def test_a_sandbox_that_is_too_weak_is_refused_unless_accepted(course, monkeypatch, capsys):
+    root, _ = course
+    weak = {"landlock": "left out by this test", "seccomp": "left out by this test"}
+    monkeypatch.setattr(grading, "plan_here", lambda limits: grading.sandbox.plan([], limits, without=weak))
+    options = Options(limits=Limits(cell_seconds=5))
+    with pytest.raises(GradingError, match="has to be STANDARD"):
+        grade(root=root, students=["copies"], options=options)
+    allowed = Options(limits=Limits(cell_seconds=5), allow_weak_sandbox=True)
+    assert [one.status for one in grade(root=root, students=["copies"], options=allowed)] == ["graded"]
+    said = capsys.readouterr().err
+    assert said.count("learners' code is not confined") == 2
+
+
+def test_nbgraders_own_door_gives_the_same_scores(course, tmp_path):
+    root = tmp_path / "course"
+    shutil.copytree(course[0], root, ignore=shutil.ignore_patterns("autograded", "gradebook.db"))
+    with nbgrader_context():
+        Master.of(Folders(root), UNIT)  # enters the assignment into the new gradebook
+        api = NbGraderAPI(config=Folders(root).config)
+        for student in ("right", "wrong", "cheats", "breaks"):
+            done = api.autograde(UNIT, student)
+            assert done["success"] == (student != "breaks"), done
+    found = scores(root)
+    assert {student: found[student] for student in ("right", "wrong", "cheats")} == {
+        student: sum(cell["score"] for cell in cells(course, student).values())
+        for student in ("right", "wrong", "cheats")
+    }

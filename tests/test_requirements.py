@@ -927,7 +927,7 @@ def several(program, case):
         ),
         (Holds("at most two", lambda seen, facts: max(seen.returned["late_ones"]) < 3, "returned.late_ones"), None),
     ],
-    ids=str,
+    ids=["item", "result", "module", "view", "predicate"],
 )
 def test_the_names_of_a_case_script_reach_learners_as_words(requirement, said):
     found = difference(requirement, lambda w, n: n * n, lambda w, n: n, several)

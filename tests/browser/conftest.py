@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from autogradlab.verdicts import MIME
 from playwright.sync_api import Page, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -29,7 +30,6 @@ FLAGS = [
     "--disable-dev-shm-usage",
 ]
 TOKEN = "learner"
-RECORD = "application/vnd.autogradlab+json"
 PANEL = "window.jupyterapp.shell.currentWidget"
 NOTEBOOK = f"{PANEL}.content"
 START = 60  # seconds that the server may take
@@ -180,7 +180,7 @@ class Notebook:
     @staticmethod
     def record(cell: dict) -> dict:
         """The record in a check's output."""
-        (found,) = [output["data"][RECORD] for output in cell["outputs"] if RECORD in output.get("data", {})]
+        (found,) = [output["data"][MIME] for output in cell["outputs"] if MIME in output.get("data", {})]
         return found
 
     def validate(self) -> str:

@@ -250,7 +250,8 @@ def arrivals(case):
     fresh=20,
 )
 def to_model_input(program, case):
-    result = program(arrivals(case))
+    with unwritten_memory_is_nan():
+        result = program(arrivals(case))
     return {"tensor": result, "contiguous": isinstance(result, torch.Tensor) and result.is_contiguous()}
 
 
@@ -259,7 +260,7 @@ def to_model_input(program, case):
     Same("parts of one memory without a common element share nothing", "returned.parts of one memory"),
     Same("arrays and tensors are compared with each other", "returned.arrays"),
     Same("stretched, strided, tracked and empty tensors are told too", "returned.other cases"),
-    Same("`a` and `b` are as they were", "arguments.a", "arguments.b", "arguments.a.version", "arguments.b.version"),
+    Same("`a` and `b` are as they were", "arguments.a", "arguments.b"),
     arguments=("a", "b"),
     devices=("cpu",),
 )
