@@ -165,12 +165,12 @@ def start_values(rows, inputs, bias):
 @alternative("modelled on the bias")
 def start_values(rows, inputs, bias):
     values = torch.tensor([float(number) for number in bias])
-    return dict(
-        scale=torch.ones_like(values),
-        state=values.new_zeros(rows, len(values)),
-        kernel=torch.normal(0.0, 1.0, (inputs, len(values))),
-        bias=values.requires_grad_(),
-    )
+    return {
+        "scale": torch.ones_like(values),
+        "state": values.new_zeros(rows, len(values)),
+        "kernel": torch.normal(0.0, 1.0, (inputs, len(values))),
+        "bias": values.requires_grad_(),
+    }
 
 
 @misconception("C08")
@@ -302,8 +302,8 @@ def start_values(rows, inputs, bias):
 
 @misconception(
     "G05",
-    "The bias was made, tracked, and then computed with: what came back is a result and no leaf, and no optimizer takes "
-    "it. In which order do the three steps have to come?",
+    "The bias was made, tracked, and then computed with: what came back is a result and no leaf, and no optimizer "
+    "takes it. In which order do the three steps have to come?",
 )
 def start_values(rows, inputs, bias):
     numbers = torch.tensor([float(number) for number in bias], requires_grad=True)
@@ -317,8 +317,8 @@ def start_values(rows, inputs, bias):
 
 @misconception(
     "C34",
-    "The seed is set before the kernel is drawn, so that every layer begins with the same numbers, and every other draw "
-    "of the program begins anew as well. Who should decide about the seed?",
+    "The seed is set before the kernel is drawn, so that every layer begins with the same numbers, and every other "
+    "draw of the program begins anew as well. Who should decide about the seed?",
 )
 def start_values(rows, inputs, bias):
     torch.manual_seed(0)
@@ -380,8 +380,8 @@ def shape_and_dtype(variant):
 
 @misconception(
     "C09",
-    "The third line is answered as a table of that size. tensor() takes values, in round brackets as in square ones. How "
-    "many numbers stand in the inner brackets?",
+    "The third line is answered as a table of that size. tensor() takes values, in round brackets as in square ones. "
+    "How many numbers stand in the inner brackets?",
 )
 def shape_and_dtype(variant):
     tensors = [eval(line) for line in cases.tensor_lines(variant)]
@@ -455,8 +455,8 @@ def shape_and_dtype(variant):
 
 @misconception(
     "C14",
-    "The quotient of two whole numbers is answered as whole. Division changes the kind of a dtype, so that fractions have "
-    "a place. Which operator divides and stays whole?",
+    "The quotient of two whole numbers is answered as whole. Division changes the kind of a dtype, so that fractions "
+    "have a place. Which operator divides and stays whole?",
 )
 def shape_and_dtype(variant):
     tensors = [eval(line) for line in cases.tensor_lines(variant)]
@@ -467,14 +467,14 @@ def shape_and_dtype(variant):
 
 @misconception(
     "C33",
-    "The shape of the nested list is read from the inside: first how long a row is, then how many rows there are. Which "
-    "index comes first when you write t[i, j]?",
+    "The shape of the nested list is read from the inside: first how long a row is, then how many rows there are. "
+    "Which index comes first when you write t[i, j]?",
     variant="inner length first",
 )
 def shape_and_dtype(variant):
     tensors = [eval(line) for line in cases.tensor_lines(variant)]
     answers = [[list(one.shape), str(one.dtype)] for one in tensors]
-    answers[5] = [[*answers[5][0], 1][::-1] if len(set(answers[5][0])) == 1 else answers[5][0][::-1], "bool"]
+    answers[5] = [answers[5][0][::-1], "bool"]
     return answers
 
 
@@ -539,8 +539,8 @@ def mended(letter, a, b):
 
 @misconception(
     "C33",
-    "The scores in A stand with one row for each class: the other operand was transposed. What does row i of the result "
-    "have to be about?",
+    "The scores in A stand with one row for each class: the other operand was transposed. What does row i of the "
+    "result have to be about?",
     variant="a row for each class",
 )
 def mended(letter, a, b):
@@ -609,8 +609,8 @@ def mended(letter, a, b):
 
 @misconception(
     "C33",
-    "In E the two vectors became two rows. stack puts them along a new dimension, and dim says where that stands. Which "
-    "dimension of the result has the size 2?",
+    "In E the two vectors became two rows. stack puts them along a new dimension, and dim says where that stands. "
+    "Which dimension of the result has the size 2?",
     variant="rows for columns",
 )
 def mended(letter, a, b):
@@ -653,8 +653,8 @@ def mended(letter, a, b):
 
 @misconception(
     "C30",
-    "In B the numbers were added into a itself: the caller's table has changed, and a second call adds them again. Which "
-    "operator makes a new tensor?",
+    "In B the numbers were added into a itself: the caller's table has changed, and a second call adds them again. "
+    "Which operator makes a new tensor?",
     variant="added in place",
 )
 def mended(letter, a, b):
@@ -772,8 +772,8 @@ def mse(pred, y):
 
 @misconception(
     "G13",
-    "The loss was read off as a number and packed into a new tensor that is tracked. backward() works on it and reaches "
-    "nothing. What does this tensor know about the prediction?",
+    "The loss was read off as a number and packed into a new tensor that is tracked. backward() works on it and "
+    "reaches nothing. What does this tensor know about the prediction?",
 )
 def mse(pred, y):
     n = pred.numel()
@@ -795,8 +795,8 @@ def mse(pred, y):
 
 @misconception(
     "C30",
-    "y got its second dimension in place, so that the caller's targets have another shape now. What does the underscore "
-    "at the end of a method's name say?",
+    "y got its second dimension in place, so that the caller's targets have another shape now. What does the "
+    "underscore at the end of a method's name say?",
 )
 def mse(pred, y):
     n = pred.numel()
@@ -875,8 +875,8 @@ def to_model_input(obj):
 
 @misconception(
     "G20",
-    "A tracked input came out as the result of a recorded operation: clone() copies the numbers and stays in the story. "
-    "Which call leaves the story?",
+    "A tracked input came out as the result of a recorded operation: clone() copies the numbers and stays in the "
+    "story. Which call leaves the story?",
 )
 def to_model_input(obj):
     if isinstance(obj, torch.Tensor):
@@ -906,14 +906,11 @@ def to_model_input(obj):
 
 @misconception(
     "C30",
-    "The caller's tensor is no longer tracked: the flag was switched off on it and not on the copy. What does detach() do "
-    "to the tensor on which it is called?",
+    "The caller's tensor is no longer tracked: the flag was switched off on it and not on the copy. What does "
+    "detach() do to the tensor on which it is called?",
 )
 def to_model_input(obj):
-    if isinstance(obj, torch.Tensor):
-        obj = obj.requires_grad_(False)
-    else:
-        obj = torch.from_numpy(numpy.array(obj, order="C"))
+    obj = obj.requires_grad_(False) if isinstance(obj, torch.Tensor) else torch.from_numpy(numpy.array(obj, order="C"))
     return obj.to(torch.float32, copy=True).contiguous()
 
 
@@ -963,8 +960,8 @@ def sample(shape, seed):
 
 @misconception(
     "C34",
-    "The state that was put back is the one after the seeding, so that the caller's numbers begin anew at your seed. When "
-    "is the state to be saved?",
+    "The state that was put back is the one after the seeding, so that the caller's numbers begin anew at your seed. "
+    "When is the state to be saved?",
     variant="saved too late",
 )
 def sample(shape, seed):
@@ -977,8 +974,8 @@ def sample(shape, seed):
 
 @misconception(
     "C34",
-    "After the draw the common sequence is set to a seed of its own, so that the caller draws the same numbers after every "
-    "call. Where was the caller's sequence before?",
+    "After the draw the common sequence is set to a seed of its own, so that the caller draws the same numbers after "
+    "every call. Where was the caller's sequence before?",
     variant="seeds again afterwards",
 )
 def sample(shape, seed):
@@ -1001,13 +998,13 @@ def sample(shape, seed):
 
 @misconception(
     "C16",
-    "One generator is seeded for each seed and then kept: the second call takes the next numbers of its sequence. At which "
+    "The common sequence is seeded once for a seed, and not again: the second call takes the next numbers. At which "
     "point of the sequence does each call have to begin?",
 )
-def sample(shape, seed, generators={}):
-    if seed not in generators:
-        generators[seed] = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generators[seed])
+def sample(shape, seed):
+    if torch.initial_seed() != seed:
+        torch.manual_seed(seed)
+    return torch.randn(shape)
 
 
 @misconception("C29")
@@ -1017,19 +1014,17 @@ def sample(shape, seed):
 
 @misconception(
     "C23",
-    "The first result is kept and handed out again: two calls return one tensor under two names, and an edit of one shows "
-    "in the other. How many tensors should exist after two calls?",
+    "The first result is kept and handed out again: two calls return one tensor under two names, and an edit of one "
+    "shows in the other. How many tensors should exist after two calls?",
 )
 def sample(shape, seed):
-    import functools
+    import weakref
 
-    if not hasattr(torch.randn, "kept_by_seed"):
-        kept = {}
-    key = (str(shape), seed)
-    store = sample.__dict__.setdefault("kept", {})
-    if key not in store:
-        store[key] = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-    return store[key]
+    kept = sample.__dict__.setdefault("kept", weakref.WeakValueDictionary())
+    made = kept.get((str(shape), seed))
+    if made is None:
+        made = kept[str(shape), seed] = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return made
 
 
 @misconception(
@@ -1067,8 +1062,8 @@ def one_hot(labels, classes):
 
 @misconception(
     "C18",
-    "The table is int64. What multiplies it with a float kernel is refused, and its mean as well. Which dtype was asked "
-    "for?",
+    "The table is int64. What multiplies it with a float kernel is refused, and its mean as well. Which dtype was "
+    "asked for?",
 )
 def one_hot(labels, classes):
     return F.one_hot(labels, classes)
@@ -1076,8 +1071,8 @@ def one_hot(labels, classes):
 
 @misconception(
     "C18",
-    "The table holds True and False. A comparison gives a bool tensor, and a sum of bools counts them. What is missing "
-    "behind the comparison?",
+    "The table holds True and False. A comparison gives a bool tensor, and a sum of bools counts them. What is "
+    "missing behind the comparison?",
     variant="still a comparison",
 )
 def one_hot(labels, classes):
@@ -1108,8 +1103,8 @@ def one_hot(labels, classes):
 
 @misconception(
     "C13",
-    "The labels and the column numbers were compared one by one, and not every label with every column. Their shapes are "
-    "(N,) and (classes,). Which shape of labels stretches to (N, classes)?",
+    "The labels and the column numbers were compared one by one, and not every label with every column. Their shapes "
+    "are (N,) and (classes,). Which shape of labels stretches to (N, classes)?",
 )
 def one_hot(labels, classes):
     return (labels == torch.arange(classes, device=labels.device)).float()
@@ -1117,8 +1112,8 @@ def one_hot(labels, classes):
 
 @misconception(
     "C12",
-    "Only the first row or so has its ones in the right places: the flat positions were computed without the width of a "
-    "row. How many numbers lie between the same column of two rows?",
+    "Only the first row or so has its ones in the right places: the flat positions were computed without the width of "
+    "a row. How many numbers lie between the same column of two rows?",
 )
 def one_hot(labels, classes):
     flat = torch.zeros(len(labels) * classes, device=labels.device)
@@ -1162,8 +1157,8 @@ def shares_memory(a, b):
 
 @misconception(
     "C35",
-    "Arrays have no data_ptr(), and the program stops at the first one. How can one object be made a window on the memory "
-    "of the other kind?",
+    "Arrays have no data_ptr(), and the program stops at the first one. How can one object be made a window on the "
+    "memory of the other kind?",
     variant="trips over arrays",
 )
 def shares_memory(a, b):
@@ -1184,8 +1179,8 @@ def shares_memory(a, b):
 
 @misconception(
     "C36",
-    "Two columns lie between each other's ends, and have no element in common. The answer is about the stretches of memory "
-    "and not about the elements. Which numbers lie between two elements of one column?",
+    "Two columns lie between each other's ends, and have no element in common. The answer is about the stretches of "
+    "memory and not about the elements. Which numbers lie between two elements of one column?",
     variant="stretches overlap",
 )
 def shares_memory(a, b):
@@ -1201,8 +1196,8 @@ def shares_memory(a, b):
 
 @misconception(
     "C37",
-    "Two names are told to be one object or not. Two windows on one memory are two objects. What is it that they have in "
-    "common?",
+    "Two names are told to be one object or not. Two windows on one memory are two objects. What is it that they have "
+    "in common?",
     variant="one object",
 )
 def shares_memory(a, b):
@@ -1225,8 +1220,8 @@ def shares_memory(a, b):
 
 @misconception(
     "C06",
-    "The experiment made a new array and moved the name to it; the memory was never touched, so it could not have shown "
-    "anything. How is a value inside an array changed?",
+    "The experiment made a new array and moved the name to it; the memory was never touched, so it could not have "
+    "shown anything. How is a value inside an array changed?",
 )
 def shares_memory(a, b):
     a, b = (one.detach().numpy() if isinstance(one, torch.Tensor) else one for one in (a, b))
@@ -1293,8 +1288,8 @@ def window(storage, shape, strides, offset):
 
 @misconception(
     "C40",
-    "The numbers come in the right order and in one flat list. tolist() gives a list within a list for each dimension. How "
-    "many brackets does the result of three dimensions begin with?",
+    "The numbers come in the right order and in one flat list. tolist() gives a list within a list for each "
+    "dimension. How many brackets does the result of three dimensions begin with?",
     variant="all in one list",
 )
 def window(storage, shape, strides, offset):
@@ -1308,8 +1303,8 @@ def window(storage, shape, strides, offset):
 
 @misconception(
     "C33",
-    "The inner and the outer dimension have changed places: each list holds what should have been spread over several. "
-    "Which index runs in the outermost list?",
+    "The inner and the outer dimension have changed places: each list holds what should have been spread over "
+    "several. Which index runs in the outermost list?",
     variant="inside out",
 )
 def window(storage, shape, strides, offset):
@@ -1338,8 +1333,8 @@ def window(storage, shape, strides, offset):
 
 @misconception(
     "C20",
-    "A stride of 0 was taken for 1, so that the stretched view runs on through the memory. How far apart are two elements "
-    "that lie in the same place?",
+    "A stride of 0 was taken for 1, so that the stretched view runs on through the memory. How far apart are two "
+    "elements that lie in the same place?",
 )
 def window(storage, shape, strides, offset):
     if not shape:

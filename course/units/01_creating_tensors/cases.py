@@ -43,7 +43,7 @@ def tensor_lines(variant):
         f"torch.tensor(({rows}, {columns}))",
         f"torch.ones({rows}, {columns})",
         f"torch.Tensor({length})",
-        f"torch.tensor([[True, False, True]] * {rows})",
+        f"torch.tensor([[True, False] * 3] * {rows})",
         f"torch.from_numpy(numpy.ones(({rows}, {columns})))",
         f"torch.full(({length},), {a})",
         f"torch.zeros_like(torch.tensor([{a}, {b}]))",
@@ -88,7 +88,9 @@ def entry(result, name):
     Same("`state` is zeros of shape (rows, outputs)", "returned.state"),
     Same("`scale` is ones of shape (outputs,), float32", "returned.scale"),
     Same("`kernel` is what one `torch.randn` of shape (inputs, outputs) gives", "returned.kernel"),
-    Same("the three others are not tracked", *(f"returned.{name}.requires_grad" for name in ("state", "scale"))),
+    Same(
+        "the three others are not tracked", *(f"returned.{name}.requires_grad" for name in ("state", "scale", "kernel"))
+    ),
     arguments=("rows", "inputs", "bias"),
     devices=("cpu",),
 )

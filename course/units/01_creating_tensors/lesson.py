@@ -200,7 +200,7 @@ made = {
     "torch.randn(64, 3, 3, 3)": torch.randn(64, 3, 3, 3),
 }
 for line, one in made.items():
-    print(f"{line:30} {str(one.shape):28} {one.dtype} {one.device}")
+    print(f"{line:30} {one.shape!s:28} {one.dtype} {one.device}")
 noise = made["torch.randn(64, 3, 3, 3)"]
 print(f"randn: mean {noise.mean().item():.2f}, standard deviation {noise.std().item():.2f}")
 
@@ -371,7 +371,7 @@ def _():
     byte = torch.tensor([200], dtype=torch.uint8)
     for line in ("byte + 100", "byte + torch.tensor(100)", "byte + torch.tensor([100])", "byte + 100.0"):
         result = eval(line, {"byte": byte, "torch": torch})
-        print(f"{line:28} {str(result):18} {result.dtype}")
+        print(f"{line:28} {result!s:18} {result.dtype}")
     return byte + 100
 
 
@@ -533,7 +533,7 @@ for letter, (first, second) in shapes.items():
 #
 # - A: `a` (rows, features), `b` (classes, features): the score of each row for each class, (rows, classes), a sum of
 #   products over features.
-# - B: `a` (rows, columns), `b` (rows,): to each row its own number is added.
+# - B: `a` (rows, columns), `b` (rows,): each row plus its own number.
 # - C: `a` and `b` with equally many columns: the rows of `a`, then those of `b`.
 # - D: `a` (rows, columns), `b` (rows * columns,): `a` read column by column, times `b`.
 # - E: `a` (n,), `b` (n, 1), n from 1 up: shape (n, 2), `a` the first column, `b` the second.
@@ -584,7 +584,7 @@ check("mended")
 
 # %% tags=["demonstration", "teaches:stretching", "form:worked", "needs:shape-errors"]
 for first, second in [((4, 3), (3,)), ((4, 3), (4, 1)), ((4, 1), (3,)), ((4, 1), (4,)), ((2, 1, 3), (5, 1))]:
-    print(f"{str(first):10} + {str(second):7} gives {tuple((torch.ones(first) + torch.ones(second)).shape)}")
+    print(f"{first!s:10} + {second!s:7} gives {tuple((torch.ones(first) + torch.ones(second)).shape)}")
 
 # %% [markdown]
 # Look at the last but one, and then at this. Twenty points lie exactly on the line `y = 3 * x + 1`; `x` has the shape
@@ -1017,7 +1017,7 @@ check("one_hot")
 t = torch.arange(12).reshape(3, 4)
 for line in ("t", "t.T", "t[1:]", "t[:, 1]", "t[::2, ::3]", "t[0].expand(5, 4)"):
     one = eval(line)
-    print(f"{line:18} shape {str(tuple(one.shape)):8} stride {str(one.stride()):8} offset {one.storage_offset()}")
+    print(f"{line:18} shape {tuple(one.shape)!s:8} stride {one.stride()!s:8} offset {one.storage_offset()}")
 print("the line of numbers:", t.untyped_storage().nbytes() // t.element_size(), "numbers, for all of them")
 
 # %% [markdown]
@@ -1029,7 +1029,7 @@ pairs = {"t and t[1:]": (t, t[1:]), "t[:, 0] and t[:, 1]": (t[:, 0], t[:, 1]), "
 for words, (one, other) in pairs.items():
     address = one.data_ptr() == other.data_ptr()
     memory = one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-    print(f"{words:20} same first address: {str(address):5}  same line of numbers: {memory}")
+    print(f"{words:20} same first address: {address!s:5}  same line of numbers: {memory}")
 
 # %% [markdown]
 # ### Exercise: same memory or not? (depth, review)
