@@ -25,6 +25,7 @@ from sqlalchemy import create_engine, select
 from autograder import gradebook
 from autograder.folders import Folders, GradingError
 from autograder.gradebook import Writer
+from autograder.grading import Options, grade
 from autograder.intake import Master, take
 from autograder.nbgrader_context import nbgrader_context
 
@@ -164,6 +165,28 @@ def test_rows_are_nbgraders_table_by_table(folders, by_nbgrader):
         assert ours[table] == theirs[table], table
     assert len(ours["grade"]) == 9 and len(ours["comment"]) == 9
     assert [row["late_submission_penalty"] for row in ours["submitted_notebook"]].count(None) == 2
+
+
+def texts(root, student):
+    """grade_id -> the results and the errors that a graded cell shows."""
+    return {
+        cell.metadata.nbgrader.grade_id: [
+            output.data["text/plain"] if output.output_type == "execute_result" else output.ename
+            for output in cell.outputs
+            if output.output_type in ("execute_result", "error")
+        ]
+        for cell in executed(root, student)
+        if cell.cell_type == "code"
+    }
+
+
+def test_the_engine_gives_the_rows_and_the_texts_that_nbgrader_gives(folders, by_nbgrader):
+    assert all(graded.status == "graded" for graded in grade(root=folders.root, options=Options(jobs=1)))
+    ours, theirs = rows(folders), rows(Folders(by_nbgrader))
+    for table in theirs:
+        assert ours[table] == theirs[table], table
+    for student in CLASS:
+        assert texts(folders.root, student) == texts(by_nbgrader, student)
 
 
 def test_grading_again_gives_nbgraders_rows_too(folders, by_nbgrader, tmp_path):
@@ -377,6 +400,7 @@ from pathlib import Path
 from autograder.autograded import Autograded
 from autograder.folders import Folders
 from autograder.gradebook import Writer
+from autograder.grading import Options, grade
 
 root, when, changed = Path(sys.argv[1]), sys.argv[2], pickle.load(open(sys.argv[3], "rb"))
 method = getattr(Autograded, when)

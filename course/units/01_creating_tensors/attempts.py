@@ -501,7 +501,7 @@ def mended(letter, a, b):
         "B": lambda: (a.T + b).T,
         "C": lambda: torch.cat([a.T, b.T], dim=1).T,
         "D": lambda: a.T.contiguous().view(-1) * b,
-        "E": lambda: torch.cat([a[:, None], b], dim=1),
+        "E": lambda: torch.cat([a.unsqueeze(1), b], dim=1),
     }
     return ways[letter]()
 
@@ -511,7 +511,7 @@ def mended(letter, a, b):
     if letter == "A":
         return a @ b.view(b.shape[1], b.shape[0])
     if letter == "B":
-        return a + b[:, None]
+        return a + b.unsqueeze(1)
     if letter == "C":
         return torch.cat([a, b], dim=0)
     if letter == "D":
@@ -529,7 +529,7 @@ def mended(letter, a, b):
     if letter == "A":
         return a @ b.T
     if letter == "B":
-        return a + b[:, None]
+        return a + b.unsqueeze(1)
     if letter == "C":
         return torch.cat([a, b], dim=0)
     if letter == "D":
@@ -547,7 +547,7 @@ def mended(letter, a, b):
     if letter == "A":
         return b @ a.T
     if letter == "B":
-        return a + b[:, None]
+        return a + b.unsqueeze(1)
     if letter == "C":
         return torch.cat([a, b], dim=0)
     if letter == "D":
@@ -599,7 +599,7 @@ def mended(letter, a, b):
     if letter == "A":
         return a @ b.T
     if letter == "B":
-        return a + b[:, None]
+        return a + b.unsqueeze(1)
     if letter == "C":
         return torch.cat([b, a])
     if letter == "D":
@@ -617,7 +617,7 @@ def mended(letter, a, b):
     if letter == "A":
         return a @ b.T
     if letter == "B":
-        return a + b[:, None]
+        return a + b.unsqueeze(1)
     if letter == "C":
         return torch.cat([a, b], dim=0)
     if letter == "D":
@@ -630,7 +630,7 @@ def mended(letter, a, b):
     if letter == "A":
         return a @ b.T
     if letter == "B":
-        return a + b[:, None]
+        return a + b.unsqueeze(1)
     if letter == "C":
         return torch.cat([a, b], dim=0)
     if letter == "D":
@@ -643,7 +643,7 @@ def mended(letter, a, b):
     if letter == "A":
         return a @ b.T
     if letter == "B":
-        return a + b[:, None]
+        return a + b.unsqueeze(1)
     if letter == "C":
         return torch.cat([a, b], dim=0)
     if letter == "D":
@@ -661,7 +661,7 @@ def mended(letter, a, b):
     if letter == "A":
         return a @ b.T
     if letter == "B":
-        a += b[:, None]
+        a += b.unsqueeze(1)
         return a
     if letter == "C":
         return torch.cat([a, b], dim=0)
@@ -1076,7 +1076,7 @@ def one_hot(labels, classes):
     variant="still a comparison",
 )
 def one_hot(labels, classes):
-    return labels[:, None] == torch.arange(classes, device=labels.device)
+    return labels.unsqueeze(1) == torch.arange(classes, device=labels.device)
 
 
 @misconception("C39")
@@ -1093,12 +1093,12 @@ def one_hot(labels, classes):
     variant="a row for each class",
 )
 def one_hot(labels, classes):
-    return (labels == torch.arange(classes, device=labels.device)[:, None]).float()
+    return (labels == torch.arange(classes, device=labels.device).unsqueeze(1)).float()
 
 
 @misconception("C28", "The table is float64. Which dtype does your model compute in?")
 def one_hot(labels, classes):
-    return (labels[:, None] == torch.arange(classes, device=labels.device)).double()
+    return (labels.unsqueeze(1) == torch.arange(classes, device=labels.device)).double()
 
 
 @misconception(
