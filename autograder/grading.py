@@ -1,5 +1,6 @@
 """The `grade` command: what changed is graded by the engine, several at a time, and written by one writer."""
 
+import atexit
 import json
 import pickle
 import tempfile
@@ -306,6 +307,7 @@ def _start(path: str) -> None:
     """Make this process's job of what our own file holds; it lasts as long as the process, and its parent with it."""
     global _job
     _job = Job(*pickle.loads(Path(path).read_bytes()))
+    atexit.register(_job.close)
 
 
 def _nothing() -> None:

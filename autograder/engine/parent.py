@@ -1,10 +1,11 @@
 """The warm parent: a program without secrets that has imported what notebooks import, and forks a child for each.
 
 It is started with an empty environment and one socket, runs no torch operation that would start a thread, and never
-runs a learner's code. Requests are lines of JSON: `fork` (with the child's socket attached) and `reap`.
+runs a learner's code. Requests are packets of JSON: `fork` (with the child's socket attached) and `reap`.
 """
 
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -22,7 +23,7 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
 }
 _PR_SET_PDEATHSIG = 1
-MAX_LINE = 1 << 20
+MAX_REQUEST = 1 << 17
 
 
 def command(control: int) -> list[str]:
@@ -38,7 +39,7 @@ def main() -> None:
     shell = _warm_up()
     _say(control, {"ready": os.getpid()})
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, MAX_LINE, 1)
+        data, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, 1)
         if not data:
             return
         request = json.loads(data)
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def _say(control: socket.socket, answer: dict) -> None:
-    control.sendall(json.dumps(answer).encode() + b"\n")
+    control.sendall(json.dumps(answer).encode())
 
 
 def _warm_up():
@@ -66,7 +67,11 @@ def _warm_up():
     from autograder.engine.shell import make_shell
 
     del matplotlib
-    return make_shell()
+    shell = make_shell()
+    # What is here already is never garbage: a child's collector passes over it, and its memory stays shared.
+    gc.collect()
+    gc.freeze()
+    return shell
 
 
 def _reap(pid: int) -> int:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
@@ -22,6 +23,10 @@ from autograder.sandbox.watch import Watch
 #: Seconds that a parent may take to import everything, and a child to enter the sandbox.
 WARM_UP_SECONDS = 120
 ENTER_SECONDS = 20
+
+
+#: How the names of scratch folders begin; the number of the process that made them follows.
+SCRATCH = "grading-"
 
 
 class EngineError(Exception):
@@ -43,12 +48,25 @@ class _Over(Exception):
     """A limit is over."""
 
 
+@dataclass
+class _Made:
+    """A child that has been forked, or is being forked, for a notebook to come."""
+
+    scratch: Path
+    connection: socket.socket
+    number: int
+
+
 class Parent:
-    """A warm parent process, and the plan by which its children shut themselves in."""
+    """A warm parent process, and the plan by which its children shut themselves in.
+
+    Requests are answered in their order, so that the next child is forked while the last one works.
+    """
 
     def __init__(self, plan: sandbox.Plan, limits: Limits):
         self.plan, self.limits = plan, limits
-        ours, theirs = socket.socketpair()
+        _sweep()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         cache = platformdirs.user_cache_path("tensors-and-autograd") / "matplotlib"
         cache.mkdir(parents=True, exist_ok=True)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the parent
@@ -62,34 +80,35 @@ class Parent:
             cwd="/",
         )
         theirs.close()
-        self._control, self._lines = ours, ours.makefile("rb")
-        self._ready = False
+        self._control = ours
+        # The first answer says that the parent is ready.
+        self._asked, self._heard, self._answers = 1, 0, {}
+        # Numbers of answers that nobody waits for; with each, a folder that can go once the answer has come.
+        self._unwanted: dict[int, Path] = {}
+        self._spare: _Made | None = None
         #: What the sandbox said when the first child entered it; every other has to say the same.
         self.walls: dict[str, str] | None = None
 
-    def fork(self, scratch: Path, probe: dict | None = None) -> tuple[int, socket.socket]:
-        """The process number of a new child, and our end of its socket."""
-        self._await_ready()
-        ours, theirs = socket.socketpair()
-        with theirs:
-            request = {"op": "fork", "plan": self.plan.plain(), "scratch": str(scratch), "probe": probe}
-            try:
-                socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno()])
-            except OSError as error:
-                raise self._dead() from error
-        return self._answer(ENTER_SECONDS)["pid"], ours
+    def child(self, probe: dict | None = None) -> tuple[int, socket.socket, Path]:
+        """A new child: its process number, our end of its socket, and its scratch folder."""
+        made = self._fork(probe) if probe else self._spare or self._fork()
+        if not probe:
+            self._spare = None
+        pid = self._answer(made.number, WARM_UP_SECONDS)["pid"]
+        if not probe:
+            self._spare = self._fork()
+        return pid, made.connection, made.scratch
 
     def reap(self, pid: int) -> int:
         """The wait status of a child, killed if need be."""
-        try:
-            self._control.sendall(json.dumps({"op": "reap", "pid": pid}).encode())
-        except OSError as error:
-            raise self._dead() from error
-        return self._answer(ENTER_SECONDS)["status"]
+        return self._answer(self._ask({"op": "reap", "pid": pid}), ENTER_SECONDS)["status"]
+
+    def dismiss(self, pid: int, scratch: Path) -> None:
+        """Have a child killed whose wait status nobody asks for, and then remove its scratch folder."""
+        self._unwanted[self._ask({"op": "reap", "pid": pid})] = scratch
 
     def close(self) -> None:
-        """End the parent."""
-        self._lines.close()
+        """End the parent, and with it every child."""
         self._control.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
@@ -97,21 +116,45 @@ class Parent:
             self._process.kill()
             self._process.wait()
         self._log.close()
+        if self._spare is not None:
+            self._spare.connection.close()
+            remove(self._spare.scratch)
+        for scratch in self._unwanted.values():
+            remove(scratch)
 
-    def _await_ready(self) -> None:
-        if not self._ready:
-            self._answer(WARM_UP_SECONDS)
-            self._ready = True
+    def _fork(self, probe: dict | None = None) -> _Made:
+        scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
+        ours, theirs = socket.socketpair()
+        with theirs:
+            request = {"op": "fork", "plan": self.plan.plain(), "scratch": str(scratch), "probe": probe}
+            return _Made(scratch, ours, self._ask(request, theirs.fileno()))
 
-    def _answer(self, seconds: float) -> dict:
-        self._control.settimeout(seconds)
+    def _ask(self, request: dict, *descriptors: int) -> int:
+        """Send a request; the number by which its answer is known."""
         try:
-            line = self._lines.readline()
-        except TimeoutError as error:
-            raise EngineError(f"The warm parent gave no answer for {seconds} s.") from error
-        if not line:
-            raise self._dead()
-        return json.loads(line)
+            socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+        except OSError as error:
+            raise self._dead() from error
+        self._asked += 1
+        return self._asked
+
+    def _answer(self, number: int, seconds: float) -> dict:
+        self._control.settimeout(seconds)
+        while number not in self._answers:
+            try:
+                line = self._control.recv(parent_program.MAX_REQUEST)
+            except TimeoutError as error:
+                raise EngineError(f"The warm parent gave no answer for {seconds} s.") from error
+            except OSError as error:
+                raise self._dead() from error
+            if not line:
+                raise self._dead()
+            self._heard += 1
+            if self._heard in self._unwanted:
+                remove(self._unwanted.pop(self._heard))
+            else:
+                self._answers[self._heard] = json.loads(line)
+        return self._answers.pop(number)
 
     def _dead(self) -> EngineError:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -121,22 +164,29 @@ class Parent:
         return EngineError(f"The warm parent ended ({self._process.poll()}): {' / '.join(said) or 'it said nothing'}")
 
 
+def _sweep() -> None:
+    """Remove the scratch folders of runs that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}[0-9]*-*"):
+        number = folder.name.removeprefix(SCRATCH).split("-")[0]
+        if number.isdigit() and not Path("/proc", number).exists() and folder.stat().st_uid == os.getuid():
+            remove(folder)
+
+
 class Child:
     """One child, asked one thing at a time under the limits; after a Stopped it is gone."""
 
     def __init__(self, parent: Parent, files: Mapping[str, bytes], probe: dict | None = None):
         self._parent, self._limits = parent, parent.limits
-        self.scratch = Path(tempfile.mkdtemp(prefix="grading-"))
+        self._pid, connection, self.scratch = parent.child(probe)
+        self._side, self._status, self._closed = RefereeSide(connection), None, False
         try:
             for name, content in files.items():
                 path = self.scratch / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            self._pid, connection = parent.fork(self.scratch, probe)
-        except BaseException:
-            remove(self.scratch)
+        except OSError:
+            self.close()
             raise
-        self._side, self._status, self._closed = RefereeSide(connection), None, False
         self._watch: Watch | None = None
         self._events: list[dict] = []
         self._printed = 0
@@ -179,9 +229,11 @@ class Child:
         """End the child and remove its scratch folder; once is enough."""
         if not self._closed:
             self._closed = True
-            self._end()
             self._side.close()
-            remove(self.scratch)
+            if self._status is None:
+                self._parent.dismiss(self._pid, self.scratch)
+            else:
+                remove(self.scratch)
 
     def _heard(self, event: dict) -> None:
         size = sum(len(value) for value in event.values() if type(value) in (str, bytes))

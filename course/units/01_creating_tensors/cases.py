@@ -84,7 +84,12 @@ def entry(result, name):
 
 @exercise(
     Same("`bias` holds the listed numbers as float32", "returned.bias", weight=2),
-    Same("`bias` is a tracked leaf", "returned.bias.requires_grad", "returned.bias.is_leaf"),
+    Same(
+        "`bias` is a float32 leaf, and tracked",
+        "returned.bias.requires_grad",
+        "returned.bias.is_leaf",
+        "returned.bias.dtype",
+    ),
     Same("`state` is zeros of shape (rows, outputs)", "returned.state"),
     Same("`scale` is ones of shape (outputs,), float32", "returned.scale"),
     Same("`kernel` is what one `torch.randn` of shape (inputs, outputs) gives", "returned.kernel"),
@@ -167,16 +172,25 @@ PAIRINGS = {
 
 
 def learns(case, program, pred, y):
-    """The loss, and the gradient that goes back from it."""
+    """The loss, the gradient that goes back from it, and what made the loss."""
     loss = case.attempt(program, pred, y)
     if isinstance(loss, torch.Tensor) and loss.requires_grad and loss.numel() == 1:
         loss.backward()
-    return loss.detach() if isinstance(loss, torch.Tensor) else loss, pred.grad
+    if not isinstance(loss, torch.Tensor):
+        return loss, pred.grad, "no tensor"
+    made = (
+        "a recorded operation"
+        if loss.grad_fn
+        else "tracked, and nothing recorded"
+        if loss.requires_grad
+        else "untracked"
+    )
+    return loss.detach(), pred.grad, made
 
 
 @exercise(
     Same("in all four pairings it is the mean of the N squared differences", "returned.losses", weight=2),
-    Same("`pred` gets a gradient of its own shape", "returned.gradients"),
+    Same("`pred` gets a gradient of its own shape", "returned.gradients", "returned.what made the loss"),
     Same("other shapes are refused with a ValueError", "returned.refusals"),
     Same("`pred` and `y` keep their shapes and values", "arguments.pred", "arguments.y"),
     arguments=("pred", "y"),
@@ -185,10 +199,11 @@ def learns(case, program, pred, y):
 def mse(program, case):
     count = [3, 2, 1, case.integer(4, 7), 2][case.kind]
     values, targets = case.normal(count), case.normal(count)
-    losses, gradients = {}, {}
+    losses, gradients, makers = {}, {}, {}
     for words, columns in PAIRINGS.items():
         pred, y = (one.unsqueeze(1) if is_column else one for one, is_column in zip((values, targets), columns))
-        losses[words], gradients[words] = learns(case, program, pred.clone().requires_grad_(), y.clone())
+        learnt = learns(case, program, pred.clone().requires_grad_(), y.clone())
+        losses[words], gradients[words], makers[words] = learnt
     more = count + 1
     strange = {
         f"({count},) and ({more},)": (case.normal(count), case.normal(more)),
@@ -196,6 +211,7 @@ def mse(program, case):
         f"(1, {more}) and ({more},)": (case.normal(1, more), case.normal(more)),
         f"({more},) and (1, {more})": (case.normal(more), case.normal(1, more)),
         f"({more}, 2) and ({more}, 2)": (case.normal(more, 2), case.normal(more, 2)),
+        f"({more}, 3) and (3, {more})": (case.normal(more, 3), case.normal(3, more)),
         f"({more}, 1) and (1,)": (case.normal(more, 1), case.normal(1)),
         f"() and ({more},)": (case.normal(), case.normal(more)),
     }
@@ -203,7 +219,7 @@ def mse(program, case):
     for words, (pred, y) in strange.items():
         answer = case.attempt(program, pred, y)
         refusals[words] = "ValueError" if isinstance(answer, ValueError) else type(answer).__name__
-    return {"losses": losses, "gradients": gradients, "refusals": refusals}
+    return {"losses": losses, "gradients": gradients, "what made the loss": makers, "refusals": refusals}
 
 
 @exercise(
@@ -341,7 +357,7 @@ def sample(program, case):
     torch.manual_seed(case.integer(200, 299))
     own = [torch.rand(2)]
     samples = []
-    for seed in (seeds[0], seeds[1], seeds[0]):
+    for seed in (seeds[0], seeds[1], seeds[1], seeds[0]):
         samples.append(program(shape, seed))
         own.append(torch.rand(2))
     again = program(shape, seeds[1])

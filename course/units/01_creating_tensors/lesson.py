@@ -566,7 +566,7 @@ def mended(letter, a, b):
     if letter == "B":
         return a + b.unsqueeze(1)
     if letter == "C":
-        return torch.cat([a, b], dim=0)
+        return torch.cat([a, b])
     if letter == "D":
         return a.T.reshape(-1) * b
     return torch.stack([a, b.squeeze(1)], dim=1)
@@ -1063,8 +1063,8 @@ print(broken_shares_memory(t, t), broken_shares_memory(t, t.T), broken_shares_me
 # %% [markdown]
 # <details><summary>Hint 2</summary>
 #
-# There is no need to compute it by hand. `t.detach().numpy()` is a window on the tensor's memory, and NumPy has an exact
-# test for two arrays; `dir(numpy)` will show you its name.
+# There is no need to compute it by hand. NumPy has an exact test for two arrays, which `dir(numpy)` will show you; it
+# takes a tensor that is not tracked for the array over the same memory. `t.detach()` is a window that is not tracked.
 #
 # </details>
 
@@ -1073,7 +1073,7 @@ print(broken_shares_memory(t, t), broken_shares_memory(t, t.T), broken_shares_me
 def shares_memory(a, b):
     """Whether an element of `a` and one of `b` lie in the same place."""
     ### BEGIN SOLUTION
-    arrays = [one.detach().numpy() if isinstance(one, torch.Tensor) else one for one in (a, b)]
+    arrays = [one.detach() if isinstance(one, torch.Tensor) else one for one in (a, b)]
     return numpy.shares_memory(*arrays)
     ### END SOLUTION
 

@@ -384,7 +384,6 @@ def where_it_died(program, case):
     if loss.requires_grad:
         error = case.attempt(loss.backward)
         after = "runs" if error is None else type(error).__name__
-        w.grad = None if error is None else w.grad
     return {"verdict": verdict, "backward() after your look": after}
 
 
