@@ -1,44 +1,84 @@
 """One page per learner: what was asked, what their programs did, and a question for each that went wrong."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-import pandas as pd
-
-from autograder import pages
+from autograder import pages, records
 from autograder.folders import Folders
-from autograder.records import records
+from autograder.graded_cells import STOPPED, UNGRADED
+from autograder.records import GradedSubmission, Records
 
 MAX_BYTES = 300_000
-# Characters of learner text kept per field: the first that makes a page small enough is used.
+# Characters of learner text kept per field, and entries per list: the first that makes a page small enough is used.
 LIMITS = (5_000, 1_000, 200, 50)
 
 
 def feedback(unit: str, root: Path | None = None, students: Iterable[str] | None = None) -> list[Path]:
-    """The pages written to `feedback/`, one per learner with a result, where nbgrader would put its own."""
-    folders = Folders(root)
-    title = folders.title(unit)
-    frame = records(unit, root, students)
-    return [
-        pages.write(folders.step("feedback", student, unit) / f"{unit}.html", page(title, student, rows))
-        for student, rows in frame.groupby("student")
-    ]
+    """The pages written to `feedback/`, one per learner with a result, in the folder where nbgrader puts its own."""
+    with opened(Folders(root)) as written:
+        return written.write_all(unit, students)
 
 
-def page(title: str, student: str, rows: pd.DataFrame) -> str:
-    """The page of one learner from their rows of `records`; nobody's code or words but their own are in it."""
-    exercises = rows.rename(columns={"exercise": "name"}).to_dict("records")
-    reasons = [exercise["text"] for exercise in exercises if exercise["status"] in ("unreadable", "skipped", "not graded")]
+class FeedbackPages:
+    """Writes the pages of a course whose records are open."""
+
+    def __init__(self, folders: Folders, found: Records):
+        self._folders, self._records = folders, found
+
+    def write(
+        self,
+        assignment: str,
+        student: str,
+        result: dict | None = None,
+        nodes: Mapping[str, Mapping] | None = None,
+    ) -> Path:
+        """The page of one submission; what grading noted and the notebooks as they were run are read unless given."""
+        return self._write(assignment, self._records.submission(assignment, student, result, nodes))
+
+    def write_all(self, assignment: str, students: Iterable[str] | None = None) -> list[Path]:
+        """The page of every submission with a result, or of those of these students."""
+        return [self._write(assignment, one) for one in self._records.submissions(assignment, students)]
+
+    def path(self, assignment: str, student: str) -> Path:
+        """Where the page of a submission lies."""
+        return self._folders.step("feedback", student, assignment) / f"{assignment}.html"
+
+    def _write(self, assignment: str, submission: GradedSubmission) -> Path:
+        text = page(self._folders.title(assignment), submission)
+        return pages.write(self.path(assignment, submission.student), text)
+
+
+@contextmanager
+def opened(folders: Folders) -> Iterator[FeedbackPages]:
+    """What writes the pages of a course, with its gradebook open for reading as long as the context is."""
+    with records.opened(folders) as found:
+        yield FeedbackPages(folders, found)
+
+
+def page(title: str, submission: GradedSubmission) -> str:
+    """The page of one learner; nobody's code or words but their own are in it, and no test's."""
+    rows = submission.rows
+    waiting = [row for row in rows if row["status"] == "to be marked"]
+    score = sum(row["score"] for row in rows if row not in waiting)
     content = {
         "title": f"Feedback: {title}",
-        "student": student,
-        "score": rows["score"].sum(),
-        "points": rows["points"].sum(),
-        "exercises": exercises,
-        "reason": reasons[0] if reasons else "",
+        "student": submission.student,
+        "exercises": rows,
+        "graded": [row for row in rows if row["status"] not in UNGRADED],
+        "notebooks": submission.notebooks,
+        "reason": submission.reason,
+        "score": score,
+        "points": sum(row["points"] for row in rows),
+        "waiting": sum(row["points"] for row in waiting),
+        "penalty": submission.penalty,
+        "left": max(score - submission.penalty, 0.0),
+        "is_current": submission.is_current,
+        "STOPPED": STOPPED,
+        "UNGRADED": UNGRADED,
     }
     for limit in LIMITS:
-        text = pages.render("feedback.html.j2", limit=limit, **content)
+        text = pages.render("feedback.html.j2", limit=limit, details=True, **content)
         if len(text.encode()) <= MAX_BYTES:
-            break
-    return text
+            return text
+    return pages.render("feedback.html.j2", limit=LIMITS[-1], details=False, **content)

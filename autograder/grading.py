@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from autograder import gradebook, sandbox
 from autograder.engine.job import Job, Settings, Submission, examine
 from autograder.engine.limits import Limits
+from autograder.engine.parent import end_with_parent
 from autograder.engine.seeds import Seeds
 from autograder.engine.supervisor import EngineError, Parent
 from autograder.folders import Folders, GradingError, versions
@@ -306,6 +307,7 @@ _job: Job
 def _start(path: str) -> None:
     """Make this process's job of what our own file holds; it lasts as long as the process, and its parent with it."""
     global _job
+    end_with_parent()
     _job = Job(*pickle.loads(Path(path).read_bytes()))
     atexit.register(_job.close)
 

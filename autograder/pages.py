@@ -1,24 +1,45 @@
 """HTML pages that stand alone: one file, no script, nothing fetched, everything from learners escaped."""
 
+import math
 import re
-import unicodedata
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-# Status of a record -> (sign, words); signs and words carry what colours repeat.
+# Status of an answer or a submission -> (sign, words); signs and words carry what colours repeat.
 STATUSES = {
     "right": ("✓", "right"),
     "partly": ("◐", "partly right"),
     "wrong": ("✗", "wrong"),
     "not attempted": ("-", "not attempted"),
+    "missing": ("-", "missing"),
+    "to be marked": ("…", "to be marked by a person"),
+    "marked": ("●", "marked by a person"),
+    "timeout": ("■", "took too long"),
+    "memory": ("■", "used too much memory"),
+    "disk": ("■", "wrote too much"),
+    "output": ("■", "printed too much"),
+    "files": ("■", "opened too many files"),
+    "threads": ("■", "started too many threads"),
+    "processes": ("■", "tried to start a process"),
+    "died": ("■", "ended its process"),
+    "invalid score": ("!", "no valid score"),
     "not run": ("!", "no verdict"),
     "unreadable": ("!", "unreadable"),
     "not graded": ("!", "could not be graded"),
     "skipped": ("!", "not handed in"),
 }
+# What each sign stands for, in a table where a sign is all there is room for.
+SIGNS = dict(STATUSES.values()) | {"-": "not attempted", "■": "stopped", "!": "no verdict"}
+
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+# Control characters, lone surrogates, and what turns, joins, hides or ends lines unseen; not the joiners within words.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def render(template: str, **content) -> str:
@@ -27,10 +48,11 @@ def render(template: str, **content) -> str:
 
 
 def write(path: Path, page: str) -> Path:
-    """Write a page, with its folder, and return its path."""
+    """Write a page, with its folder, at once whole or not at all, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8", newline="\n")
-    return path
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(page, encoding="utf-8", newline="\n")
+    return part.replace(path)
 
 
 def number(value: float) -> str:
@@ -39,19 +61,28 @@ def number(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as people write it: 23 %."""
-    return f"{100 * share:.0f} %"
+    """A share as people write it, 23 %; of nothing a dash."""
+    return "-" if math.isnan(share) else f"{100 * share:.0f} %"
 
 
 def plain(text: object) -> str:
-    """Text without what a page cannot hold: control characters are shown as their code, terminal colours dropped."""
-    uncoloured = re.sub(r"\x1b\[[0-9;]*m", "", str(text))
-    return "".join(
-        character
-        if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cs")
-        else f"\\x{ord(character):02x}"
-        for character in uncoloured
-    )
+    """Text without what a page cannot hold or a reader cannot see: such characters are shown as their code.
+
+    These are control characters and those that turn or hide the text around them; terminal colours are dropped.
+    """
+    return _UNSEEN.sub(_code, _COLOURS.sub("", str(text)))
+
+
+def shown(text: object, limit: int) -> str:
+    """The first so many characters of a text, as `plain` shows them, with a note of how many there are more."""
+    text = str(text)
+    kept = plain(text[:limit])
+    return kept if len(text) <= limit else f"{kept}… ({len(text) - limit} characters more)"
+
+
+def _code(match: re.Match) -> str:
+    number = ord(match[0])
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
 
 
 def breakable(name: str) -> Markup:
@@ -73,12 +104,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["STATUSES"] = STATUSES
+    environment.globals |= {"STATUSES": STATUSES, "SIGNS": SIGNS}
     environment.filters |= {
         "breakable": breakable,
         "number": number,
         "percent": percent,
         "plain": plain,
         "prose": prose,
+        "shown": shown,
     }
     return environment

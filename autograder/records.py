@@ -1,65 +1,139 @@
-"""The checks' records, read back from the notebooks that nbgrader graded."""
+"""What grading found in a course's submissions, with what the gradebook has from people and verdicts left beside."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 import pandas as pd
+from sqlalchemy import Connection
 
-from autograder.execution import checked_exercise, error_of, record_of
+from autograder import gradebook
+from autograder.asked import Asked
 from autograder.folders import Folders, GradingError
+from autograder.graded_cells import STOPPED, RanNotebook, rows_of_notebook, rows_without_grade
+from autograder.marks import NO_MARKS, Marks, marks
+
+
+class NothingGraded(GradingError):
+    """No submission of an assignment has been graded yet."""
+
+
+@dataclass(frozen=True)
+class GradedSubmission:
+    """What became of one submission.
+
+    `notebooks` has of each notebook its status, message, repairs and flags; `rows` a row for each graded cell, as
+    `records` describes them. `penalty` is taken off for lateness. `is_current` says that the gradebook's automatic
+    scores are those of the rows.
+    """
+
+    student: str
+    status: str
+    reason: str
+    notebooks: list[dict]
+    rows: list[dict]
+    penalty: float = 0.0
+    is_current: bool = True
+
+    def remarks(self) -> Iterator[dict]:
+        """Yields what was out of the ordinary, for the instructor: student, kind, where and what."""
+        for notebook in self.notebooks:
+            for kind, sentences in (("repaired", notebook["repairs"]), ("flagged", notebook["flags"])):
+                for sentence in sentences:
+                    yield {"student": self.student, "kind": kind, "where": notebook["notebook"], "what": sentence}
+        for row in self.rows:
+            its = {"student": self.student, "where": row["exercise"]}
+            if row["reason"] in STOPPED:
+                yield its | {"kind": row["reason"], "what": row["limit"] or row["text"]}
+            if row["note"]:
+                yield its | {"kind": "second try", "what": row["note"]}
+
+
+class Records:
+    """The records of a course whose gradebook is open; each assignment is read once."""
+
+    def __init__(self, folders: Folders, connection: Connection):
+        self._folders, self._connection = folders, connection
+        self._asked: dict[str, Asked] = {}
+
+    def submission(
+        self,
+        assignment: str,
+        student: str,
+        result: dict | None = None,
+        nodes: Mapping[str, Mapping] | None = None,
+    ) -> GradedSubmission:
+        """One submission; what was noted about it, and its notebooks as they were run, are read unless given."""
+        found = marks(self._connection, assignment, student).get(student, NO_MARKS)
+        result = self._folders.result(assignment, student) if result is None else result
+        return self._submission(assignment, student, result, found, nodes or {})
+
+    def submissions(self, assignment: str, students: Iterable[str] | None = None) -> list[GradedSubmission]:
+        """Every submission with a result, or those of these students. Raises NothingGraded where there is none."""
+        wanted = None if students is None else set(students)
+        results = self._folders.results(assignment)
+        graded = {one: result for one, result in results.items() if result and (wanted is None or one in wanted)}
+        if not graded:
+            raise NothingGraded(
+                f"No submission of {assignment} has been graded. Try `python3 run.py grade {assignment}` first."
+            )
+        found = marks(self._connection, assignment)
+        return [
+            self._submission(assignment, student, result, found.get(student, NO_MARKS), {})
+            for student, result in graded.items()
+        ]
+
+    def _submission(
+        self, assignment: str, student: str, result: dict, found: Marks, nodes: Mapping[str, Mapping]
+    ) -> GradedSubmission:
+        if assignment not in self._asked:
+            self._asked[assignment] = Asked.of(self._folders, assignment)
+        asked, notebooks = self._asked[assignment], result["notebooks"]
+        if not notebooks:
+            rows = rows_without_grade(student, asked, result, found)
+            return GradedSubmission(student, result["status"], result["reason"], [], rows)
+        folder, rows = self._folders.step("autograded", student, assignment), []
+        for notebook in notebooks:
+            name = notebook["notebook"]
+            ran = RanNotebook(nodes[name]["cells"]) if name in nodes else RanNotebook.read(folder / f"{name}.ipynb")
+            rows += rows_of_notebook(student, asked, notebook, found, ran)
+        kept = ("notebook", "status", "message", "repairs", "flags")
+        return GradedSubmission(
+            student,
+            result["status"],
+            result["reason"],
+            [{key: notebook[key] for key in kept} for notebook in notebooks],
+            rows,
+            sum(found.penalties.values()),
+            all(
+                found.cells[row["notebook"], row["cell"]].automatic == row["automatic"]
+                for row in rows
+                if (row["notebook"], row["cell"]) in found.cells
+            ),
+        )
+
+
+@contextmanager
+def opened(folders: Folders) -> Iterator[Records]:
+    """The records of a course, with its gradebook open for reading as long as the context is."""
+    with gradebook.opened(folders) as book, book.engine.connect() as connection:
+        # Every question is a transaction of its own, so that it sees what has been written since the last.
+        yield Records(folders, connection.execution_options(isolation_level="AUTOCOMMIT"))
 
 
 def records(unit: str, root: Path | None = None, students: Iterable[str] | None = None) -> pd.DataFrame:
-    """A row per student and exercise: student, exercise, status, score, points, misconceptions, text, code and record.
+    """A row per student and graded cell, made of what grading noted.
 
-    `misconceptions` is a list of IDs and `record` what `check` left, or None. Beside check's own, `status` may be
-    `not run` where the check left nothing, and `unreadable` or `failed` for a submission that has no grade; `text` then
-    says why.
+    `exercise` is the cell's name, `status` one of `pages.STATUSES`, and `score` what counts: a person's mark before the
+    automatic one, with extra credit, NaN where a person has yet to mark. `reason` is the record's, `text` says why it
+    is not all of the points, `limit` which limit was hit unless the text does, and `note` that it was tried twice.
+    `misconceptions` is a list of IDs, `record` what a verdict left, or None, and `code` the learner's answer.
     """
-    folders = Folders(root)
-    wanted = None if students is None else set(students)
-    master = _exercises(folders.notebook("source", ".", unit))
-    rows = [
-        row
-        for student, result in folders.results(unit).items()
-        if result and (wanted is None or student in wanted)
-        for row in _rows(folders, unit, student, result, master)
-    ]
-    if not rows:
-        raise GradingError(f"No submission of {unit} has been graded. Try `python3 run.py grade {unit}` first.")
-    return pd.DataFrame(rows)
+    with opened(Folders(root)) as found:
+        return frame_of(found.submissions(unit, students))
 
 
-def _rows(folders: Folders, unit: str, student: str, result: dict, master: dict) -> list[dict]:
-    """One student's rows, with every exercise of the unit."""
-    graded = result["status"] == "graded"
-    found = _exercises(folders.notebook("autograded", student, unit)) if graded else {}
-    rows = []
-    for name, (points, *_) in master.items():
-        _, record, code, error = found.get(name, (points, None, "", "The test cell is missing."))
-        row = {"student": student, "exercise": name, "points": float(points), "code": code, "record": record}
-        if record is None:
-            row |= {"status": "not run" if graded else result["status"], "score": 0.0, "misconceptions": []}
-            row |= {"text": error if graded else result["reason"]}
-        else:
-            row |= {"status": record["status"], "score": float(record["score"]), "text": record["text"]}
-            row |= {"misconceptions": [misconception["id"] for misconception in record["misconceptions"]]}
-        rows.append(row)
-    return rows
-
-
-def _exercises(path: Path) -> dict[str, tuple[float, dict | None, str, str]]:
-    """Exercise -> (points, record or None, source of its answer cell, what the check raised), in their order."""
-    # nbgrader wrote the notebook and validated it, which takes longer than all else here.
-    cells = nbformat.v4.reads(path.read_text(encoding="utf-8")).cells
-    answers = {
-        cell.metadata.nbgrader.grade_id: cell.source
-        for cell in cells
-        if cell.metadata.get("nbgrader", {}).get("solution") and cell.metadata.nbgrader.get("grade_id")
-    }
-    return {
-        name: (cell.metadata.nbgrader.points, record_of(cell), answers.get(name, ""), error_of(cell))
-        for cell in cells
-        if (name := checked_exercise(cell))
-    }
+def frame_of(submissions: Iterable[GradedSubmission]) -> pd.DataFrame:
+    """The rows of all submissions."""
+    return pd.DataFrame([row for submission in submissions for row in submission.rows])

@@ -17,10 +17,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbgrader.api import Base
+from gradebook_rows import rows
 from nbgrader.apps import NbGraderAPI
 from nbgrader.utils import determine_grade, is_grade
-from sqlalchemy import create_engine, select
 
 from autograder import gradebook
 from autograder.folders import Folders, GradingError
@@ -107,28 +106,6 @@ def outcome(folders, student, executed=None, **changes):
 def executed(root, student):
     path = root / "autograded" / student / "ps1" / "problem1.ipynb"
     return [cell for cell in nbformat.read(path, as_version=4).cells if "nbgrader" in cell.metadata]
-
-
-def rows(folders):
-    """Table -> its rows, with names in place of the ids that each gradebook makes up."""
-    engine = create_engine(folders.db_url)
-    with engine.connect() as connection:
-        tables = {
-            table.name: [row._asdict() for row in connection.execute(select(table))]
-            for table in Base.metadata.sorted_tables
-        }
-    engine.dispose()
-    names = {}
-    for table, found in tables.items():
-        for row in found:
-            if len(str(row.get("id"))) == 32:
-                told = [f"{key}={names.get(row[key], row[key])}" for key in ("name", "type") if key in row]
-                told += [names.get(row[key], str(row[key])) for key in row if key.endswith("_id")]
-                names[row["id"]] = f"{table}({', '.join(told)})"
-    return {
-        table: sorted(({key: names.get(value, value) for key, value in row.items()} for row in found), key=repr)
-        for table, found in tables.items()
-    }
 
 
 def grades(folders, student):

@@ -14,7 +14,7 @@ from autograder import sandbox
 from autograder.engine.knowledge import Unit
 from autograder.engine.limits import Limits
 from autograder.engine.runner import NotebookRun
-from autograder.engine.supervisor import Child, Parent
+from autograder.engine.supervisor import Child, EngineError, Parent
 from autograder.intake import Master, Taken, take
 
 VERSION = 1
@@ -54,8 +54,16 @@ class Job:
     def grade(self, submission: Submission) -> list[tuple[dict, NotebookNode | None, Mapping[str, bytes]]]:
         """For each notebook of the assignment its result, the notebook as it was run, and the files beside it.
 
-        Raises EngineError where the grader itself fails; that is no result.
+        A parent that has ended is replaced once. Raises EngineError where the grader itself fails; that is no result.
         """
+        try:
+            return self._graded(submission)
+        except EngineError:
+            self._parent.close()
+            self._parent = Parent(self._settings.plan, self._settings.limits)
+        return self._graded(submission)
+
+    def _graded(self, submission: Submission) -> list[tuple[dict, NotebookNode | None, Mapping[str, bytes]]]:
         master = self._masters[submission.assignment]
         results = []
         for taken in take(submission.folder, master):

@@ -5,7 +5,7 @@ import base64
 import nbformat
 from nbformat.notebooknode import NotebookNode
 
-from autograder.engine.referee import plain_text
+from autograder.engine.comparing import plain_text
 
 #: Printed text and bytes of pictures that are kept of one cell.
 KEPT_TEXT = 64 << 10

@@ -32,9 +32,18 @@ def command(control: int) -> list[str]:
     return [sys.executable, "-I", "-c", "import autograder.engine.parent as parent; parent.main()", str(control)]
 
 
+def end_with_parent() -> None:
+    """Have the system end this process when the one that started it has ended, however that came; on Linux."""
+    if sys.platform == "linux":
+        started_by = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != started_by:
+            os._exit(1)
+
+
 def main() -> None:
     """Warm up, say so, then fork and reap as asked until the socket is closed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     control = socket.socket(fileno=int(sys.argv[1]))
     shell = _warm_up()
     _say(control, {"ready": os.getpid()})

@@ -1,26 +1,20 @@
 """Verdicts on checks: the child is asked what its program does, and what it says is compared here."""
 
 import contextlib
-import re
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from autogradlab.checking import Answer, AnswerRaised, verdict_on
 from autogradlab.diagnosis import Verdict
-from autogradlab.encoding import EncodingError, Storages, decode_tree
+from autogradlab.encoding import Storages, decode_tree, pack
+from autogradlab.predictable import NoAnswer, normalise
 from autogradlab.verdicts import MIME, CheckResult, Told
 
+from autograder.engine.comparing import NoVerdict, comparing, few_elements, plain, plain_text, told
 from autograder.engine.knowledge import Known, Unit
 
-#: Elements of a tensor that the referee computes with, and seconds that one verdict may take it.
-MAX_ELEMENTS = 1 << 24
-JUDGE_SECONDS = 60
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|\x1b\[[0-9;?]*[ -/]*[@-~]")
-
-
-class NoVerdict(Exception):
-    """What the child said cannot be judged; the message is for the learner and ends in a full stop or a question."""
+#: Bytes that the answers to a prediction may take, and elements of one tensor among them.
+MAX_ANSWERS = 1 << 16
+MAX_ELEMENTS = 1 << 12
 
 
 class RemoteAnswer(Answer):
@@ -34,7 +28,7 @@ class RemoteAnswer(Answer):
         reply = self._asked("look")
         if reply.get("defined") is not True:
             return {"defined": False}
-        shown = {"stub": str(reply.get("stub")), "callable": reply.get("callable") is True}
+        shown = {"stub": plain_text(reply.get("stub")), "callable": reply.get("callable") is True}
         return {"defined": True, "shown": plain_text(reply.get("shown")), **shown}
 
     def observed(self) -> list:
@@ -48,18 +42,40 @@ class RemoteAnswer(Answer):
 
     def given(self):
         reply = self._asked("predict")
-        if reply.get("raised") is not None:
-            raised = reply["raised"]
-            raise AnswerRaised(plain_text(raised.get("name")), plain_text(raised.get("value")))
-        try:
-            plain = reply["given"]
-            return decode_tree(plain["tree"], Storages(plain["storages"], MAX_ELEMENTS))
-        except (EncodingError, LookupError, TypeError) as error:
-            raise NoVerdict(f"What {self.exercise.name}() returned cannot be read: {error}.") from error
+        with self._comparing():
+            if reply.get("raised") is None:
+                return self._read(reply["given"])
+            name, value = plain_text(reply["raised"]["name"]), plain_text(reply["raised"]["value"])
+        raise AnswerRaised(name, value)
+
+    def _read(self, encoded: dict):
+        """What a prediction's program returned, if it is small and every answer of it can be written down."""
+        if len(pack(encoded)) > MAX_ANSWERS:
+            raise NoVerdict(f"What {self.exercise.name}() returned is too large for answers to a prediction.")
+        given = decode_tree(encoded["tree"], Storages(encoded["storages"], MAX_ELEMENTS))
+        if type(given) is tuple and len(given) == 2 and type(given[1]) in (list, tuple):
+            with contextlib.suppress(NoAnswer):  # which the verdict tells better
+                for answer in given[1]:
+                    normalise(answer)
+        return given
 
     def judge(self, yours: list, known: Known) -> Verdict:
-        verdict = known.trial.judge(yours, known.expected())
-        return verdict if verdict.case is None else known.trial.judge(yours, known.expected(), known.candidates())
+        expected = known.expected()
+        verdict = self._compared(yours, expected)
+        return verdict if verdict.case is None else self._compared(yours, expected, known.candidates())
+
+    def _compared(self, yours: list, expected: list, candidates=()) -> Verdict:
+        trial = self._known.trial
+        try:
+            with self._comparing():
+                return told(trial.judge(yours, expected, candidates))
+        except NoVerdict:
+            # What fails on the reference too is a mistake of the exercise, and no zero.
+            trial.judge(expected, expected, candidates)
+            raise
+
+    def _comparing(self):
+        return comparing(f"What {self.exercise.name} returned")
 
     def _asked(self, op: str, **more) -> dict:
         reply = self._ask({"op": op, "exercise": self.exercise.name, **more})
@@ -72,7 +88,8 @@ class RemoteAnswer(Answer):
         if type(observations) is not list or len(observations) != len(numbers):
             raise NoVerdict("What came back is not one observation for each case.")
         expected = self._known.expected()
-        return [_sound(one, expected[number]) for one, number in zip(observations, numbers)]
+        with self._comparing():
+            return [_sound(one, expected[number]) for one, number in zip(observations, numbers)]
 
 
 _SHAPES = {
@@ -92,7 +109,8 @@ _SHAPES = {
     "raising": lambda value: value is None or _is(value, int),
     "sources": lambda value: _is(value, dict) and all(type(one) is int for one in value.values()),
 }
-_TEXTS = ("texts", "printed")
+#: The parts of an observation that hold values.
+_VALUES = ("returned", "arguments", "watched")
 
 
 def _is(value, kind: type) -> bool:
@@ -122,66 +140,35 @@ def _are_costs(value) -> bool:
     return _is(value, list) and len(value) == 3 and all(one is None or _is_cost(one) for one in value)
 
 
+_ALWAYS = {"raised", "mode", "calls", "returned", "arguments", "returned_none"}
+
+
 def _sound(observation, expected: dict) -> dict:
     """An observation as it may be judged. Raises NoVerdict where it is none."""
-    if type(observation) is not dict or not {"raised", "mode", "calls", "returned"} <= set(observation):
+    if type(observation) is not dict or not set(observation) >= _ALWAYS:
         raise NoVerdict("What came back is no observation.")
     for key, value in observation.items():
         if key not in ("dtype", "facts") and (key not in _SHAPES or not _SHAPES[key](value)):
             raise NoVerdict(f"The part {key[:40]!r} of what came back is malformed.")
     # Bounds and predicates are computed from facts, so these are the referee's own.
     sound = observation | {"facts": expected["facts"], "dtype": expected["dtype"]}
+    sound |= few_elements({key: sound[key] for key in _VALUES if key in sound}, expected)
     if sound["raised"]:
         texts = {key: plain_text(sound["raised"].get(key, "")) for key in ("message", "traceback")}
-        sound["raised"] = sound["raised"] | texts | {"inside": bool(sound["raised"].get("inside"))}
+        types = [plain_text(name) for name in sound["raised"]["types"]]
+        sound["raised"] = sound["raised"] | texts | {"types": types, "inside": bool(sound["raised"].get("inside"))}
     if "texts" in sound:
         sound["texts"] = [plain_text(text) for text in sound["texts"]]
     return sound
-
-
-def plain_text(value) -> str:
-    """Text without terminal escapes and other control characters; of anything else, nothing."""
-    return _CONTROL.sub("", value)[:20_000] if type(value) is str else ""
-
-
-class _TooLong(Exception):
-    """A verdict took the referee longer than it may."""
-
-
-@contextlib.contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """A block that is ended by _TooLong after so many seconds of this process's own computing."""
-
-    def ring(*_):
-        raise _TooLong
-
-    if threading.current_thread() is not threading.main_thread():
-        # Signals come to the main thread alone; a formgrader that grades elsewhere is watched by its user.
-        yield
-        return
-    previous = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, previous)
 
 
 def check(unit: Unit, name: str, ask: Callable[[dict], dict]) -> CheckResult:
     """The verdict on the answer `name` in the child that `ask` reaches; what `ask` raises passes through."""
     known = unit.exercises[name]
     try:
-        with _at_most(JUDGE_SECONDS):
-            result = verdict_on(unit.name, known, RemoteAnswer(known, ask))
+        result = verdict_on(unit.name, known, RemoteAnswer(known, ask))
     except NoVerdict as error:
         result = refused(unit, name, str(error))
-    except _TooLong:
-        result = refused(unit, name, f"What {name} returned took longer to compare than {JUDGE_SECONDS} s.")
-    except (EncodingError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        # The deeper parts of an observation are read while it is compared.
-        problem = f"{type(error).__name__}: {plain_text(str(error))[:200]}"
-        result = refused(unit, name, f"What {name} did came back in a form that cannot be compared ({problem}).")
     return refereed(result)
 
 
@@ -192,10 +179,9 @@ def refused(unit: Unit, name: str, sentence: str) -> CheckResult:
 
 
 def refereed(result: CheckResult) -> CheckResult:
-    """The same verdict, with its record marked as made by the referee."""
-    result.record["refereed"] = True
-    result.record["seed"] = None
-    return result
+    """The same verdict, marked as made by the referee, and with no text of a learner's but what is harmless."""
+    record = plain(result.record) | {"refereed": True, "seed": None}
+    return CheckResult(float(result), record, plain(result.html))
 
 
 def output(result: CheckResult) -> dict:

@@ -101,7 +101,18 @@ class NotebookRun:
         return child
 
     def _ask(self, request: dict) -> tuple[dict, list[dict]]:
-        """The child's reply and outputs; a child that was lost is replaced first, and its cells are run again."""
+        """The child's reply and outputs; a child that was lost is replaced first, and its cells are run again.
+
+        A request whose child was killed gets a second child, because it need not have been the learner's doing.
+        """
+        try:
+            return self._ask_once(request)
+        except Stopped as stopped:
+            if not stopped.killed:
+                raise
+        return self._ask_once(request)
+
+    def _ask_once(self, request: dict) -> tuple[dict, list[dict]]:
         while self._child is None:
             self._child = self._new_child()
             for source in list(self._history):

@@ -36,12 +36,13 @@ class EngineError(Exception):
 class Stopped(Exception):
     """A child was stopped, or ended by itself: `reason` is one of `limits.WORDS`, `message` says it in words.
 
-    `outputs` are the events that had come before.
+    `outputs` are the events that had come before; `killed` says that a SIGKILL came which was not ours: from the
+    learner's own code, or from the system or somebody who is none of the learner's business.
     """
 
-    def __init__(self, reason: str, message: str, outputs: list[dict] | None = None):
+    def __init__(self, reason: str, message: str, outputs: list[dict] | None = None, killed: bool = False):
         super().__init__(message)
-        self.reason, self.message, self.outputs = reason, message, outputs or []
+        self.reason, self.message, self.outputs, self.killed = reason, message, outputs or [], killed
 
 
 class _Over(Exception):
@@ -209,7 +210,7 @@ class Child:
 
     def ask(self, request: dict, seconds: float) -> tuple[dict, list[dict]]:
         """The reply, and the outputs that came before it. Raises Stopped; what had been put out is in its `outputs`."""
-        self._events, self._printed = [], 0
+        self._events, self._printed, killed = [], 0, False
         try:
             reply = self._side.ask(request, seconds, self._heard, self._look)
             self._look()
@@ -222,8 +223,9 @@ class Child:
             reason, message = "died", f"The process was ended, because it broke the protocol: {error}."
         except Gone:
             reason, message = "died", f"The process ended by itself ({_ending(self._end())})."
+            killed = os.WIFSIGNALED(self._end()) and os.WTERMSIG(self._end()) == signal.SIGKILL
         self.close()
-        raise Stopped(reason, message, self._events)
+        raise Stopped(reason, message, self._events, killed)
 
     def close(self) -> None:
         """End the child and remove its scratch folder; once is enough."""

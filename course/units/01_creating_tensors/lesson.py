@@ -39,11 +39,11 @@ torch.set_num_threads(1)  # tensors this small are done before a second thread h
 # and 72. What do you say? Work it out on paper, and answer with a list of two numbers, `x.grad` first.
 
 # %% tags=["prediction"]
-commit("two_slopes", answer=None, confidence=None)
+commit("two_slopes", answer=None, confidence=None, answers=2)
 
 
 # %% tags=["demonstration", "teaches:first-gradient", "form:worked"]
-@reveal("two_slopes", see="Three things that happened")
+@reveal("two_slopes", see="Three things that happened", answers=2)
 def _():
     x = torch.tensor(3.0, requires_grad=True)
     w = torch.tensor(2.0, requires_grad=True)
@@ -74,11 +74,11 @@ def _():
 # is `w` after the step, and is the loss at the new `w` below 49? Answer with a list of a number and `True` or `False`.
 
 # %% tags=["prediction"]
-commit("one_step", answer=None, confidence=None)
+commit("one_step", answer=None, confidence=None, answers=2)
 
 
 # %% tags=["demonstration", "teaches:first-step", "form:worked", "needs:first-gradient"]
-@reveal("one_step", see="One step down")
+@reveal("one_step", see="One step down", answers=2)
 def _():
     x = torch.tensor(3.0, requires_grad=True)
     w = torch.tensor(2.0, requires_grad=True)
@@ -162,7 +162,7 @@ for ours, theirs in bridge.items():
     print(f"{ours:34} {theirs:28} same values: {same}")
 
 # %% [markdown]
-# Some names look alike and do something else. The last two are the ones that bite: neither complains.
+# Some names look alike and do something else. The last two pairs are the ones that bite, because neither complains.
 
 # %% tags=["demonstration", "teaches:beyond-arrays", "form:worked"]
 for line in ("array.size", "tensor.size()", "array.max(axis=1)", "tensor.max(dim=1)", "array.std()", "tensor.std()"):
@@ -171,8 +171,8 @@ print(f"{'array.dtype':18} {array.dtype}")
 print(f"{'tensor.dtype':18} {tensor.dtype}")
 
 # %% [markdown]
-# `std` divides by the number of elements in NumPy, and by one less in torch. And `6.0` became 64 bits there, 32 bits
-# here; that gets a section of its own.
+# A `dim` given to `max` brings the places along with the values. `std` divides by the number of elements in NumPy, and
+# by one less in torch. And `6.0` became 64 bits there, 32 bits here; that gets a section of its own.
 #
 # Then there are two things that no array can do. A tensor has a place: it can live on a GPU, and operations on it run
 # there. And it can be tracked, as you saw. The second device here is simulated, so that every laptop has one.
@@ -233,13 +233,12 @@ def _():
 #
 # `torch.tensor` read the brackets as two values, `zeros` as a size of 2 by 3. `torch.Tensor`, with a capital T, is an
 # old constructor that takes a number for a size: three elements, and nobody has written into them. What it shows is
-# what lay in that memory before. `torch.empty` makes the same promise openly: I will fill it myself.
+# what lay in that memory before. `torch.empty` says openly what it does: it reserves memory, and you fill it. Run this
+# cell a few times. Now and then the leftovers look like zeros, and that is the worst case, because it passes a test.
 
 # %% tags=["demonstration", "teaches:constructors", "form:worked"]
-for attempt in range(3):
-    used = torch.full((1000,), 7.0 + attempt)
-    del used  # its memory is free now, and still holds those numbers
-    print("empty:", torch.empty(1000)[:4].tolist(), "  zeros:", torch.zeros(1000)[:4].tolist())
+for _ in range(3):
+    print("empty:", torch.empty(3).tolist(), "  zeros:", torch.zeros(3).tolist())
 
 # %% [markdown]
 # A shape is a `torch.Size`, which is a tuple with one more method. It compares with tuples, unpacks, and can be
@@ -272,9 +271,10 @@ for line in lines:
     print(f"{line:44} {eval(line).dtype}")
 
 # %% [markdown]
-# Why float32? It is half the memory of float64, and GPUs are built for it; a network does not need sixteen digits.
+# Why float32? It takes half the memory of float64, and rounds a number in the eighth digit or so, which learning seldom
+# notices. What it means for speed belongs to unit 2.
 #
-# Why does it matter that a list of whole numbers gives int64? Three lines, two errors, and one that says nothing:
+# And why does it matter that a list of whole numbers gives int64? Three lines, two errors, and one that says nothing:
 
 # %% tags=["demonstration", "teaches:inferred-dtype", "form:worked"]
 print("bytes of a million numbers:", torch.ones(10**6).nbytes, torch.ones(10**6, dtype=torch.float64).nbytes)
@@ -311,7 +311,7 @@ def broken_start_values(rows, inputs, bias):
 print(broken_start_values(2, 3, [4, -1, 0, 2]))
 
 # %% [markdown]
-# It runs, and has one fault in each entry. Repair it as `start_values(rows, inputs, bias)`. `rows` and `inputs` are
+# It runs, and no entry is right for every list. Repair it as `start_values(rows, inputs, bias)`. `rows` and `inputs` are
 # ints, `bias` is a list of Python numbers, one for each output: whole ones, broken ones or both. Return a dict of four
 # new float32 tensors:
 #
@@ -372,13 +372,13 @@ def _():
     for line in ("byte + 100", "byte + torch.tensor(100)", "byte + torch.tensor([100])", "byte + 100.0"):
         result = eval(line, {"byte": byte, "torch": torch})
         print(f"{line:28} {result!s:18} {result.dtype}")
-    return byte + 100
+    return (byte + 100).item()
 
 
 # %% [markdown]
-# A Python number does not widen a tensor, and 300 wraps around to 44. Neither does a tensor *without dimensions*: it
-# counts as a number. A tensor with dimensions does. Only a change of kind, from whole to broken, gets through: `+
-# 100.0` needs fractions. The same with two sorts of floats, where it costs precision or memory instead:
+# A Python number does not widen a tensor, and 300 wraps around to 44. Neither does a tensor *without dimensions*,
+# which counts as a number; a tensor with dimensions does. A change of *kind*, from whole to broken, gets through in any
+# case: `+ 100.0` needs fractions. The same with two sorts of floats, where it costs memory:
 
 # %% tags=["demonstration", "teaches:promotion", "form:worked", "needs:inferred-dtype"]
 single = torch.ones(3)
@@ -1163,15 +1163,19 @@ except ValueError as error:
 # %% [markdown]
 # ## Where this bites in practice
 #
-# - [mrdbourke/pytorch-deep-learning, issues 83](https://github.com/mrdbourke/pytorch-deep-learning/issues/83) and
-#   [926](https://github.com/mrdbourke/pytorch-deep-learning/issues/926): readers of a much used course find that a
-#   tensor from NumPy follows the array, or does not, depending on how the array was changed.
-# - [pytorch/tutorials, pull request 3733](https://github.com/pytorch/tutorials/pull/3733): the manual's own tutorial on
-#   memory shared with NumPy.
-# - [pytorch, issues 61410](https://github.com/pytorch/pytorch/issues/61410) and
-#   [155983](https://github.com/pytorch/pytorch/issues/155983): `torch.tensor([a, b])` of tracked tensors, and the
-#   history that is lost.
-# - [deepxde, pull request 1318](https://github.com/lululxvi/deepxde/pull/1318): the same in a library for physics.
+# - [pytorch, issue 16045](https://github.com/pytorch/pytorch/issues/16045): a regression with predictions of shape
+#   [100, 1] and targets of shape [100] does not find its line, and nothing complains.
+# - [FARM, issue 229](https://github.com/deepset-ai/FARM/issues/229): a library for language models squeezed its
+#   predictions and not its targets, and a warning gave it away.
+# - [mrdbourke/pytorch-deep-learning, issues 926](https://github.com/mrdbourke/pytorch-deep-learning/issues/926) and
+#   [1279](https://github.com/mrdbourke/pytorch-deep-learning/issues/1279): a much used course writes `array = array + 1`,
+#   sees the tensor unchanged, and concludes that `from_numpy` copies.
+# - [pytorch/tutorials, pull request 3733](https://github.com/pytorch/tutorials/pull/3733): a note for the official
+#   tutorial on which conversions share memory.
+# - [pytorch, issue 61410](https://github.com/pytorch/pytorch/issues/61410): a list of tracked tensors becomes a tensor,
+#   and the tracking is gone.
+# - [deepxde, pull request 1318](https://github.com/lululxvi/deepxde/pull/1318): the same in a library for physics, where
+#   a reviewer asks why `as_tensor` will not do.
 
 # %% [markdown]
 # ## What you can do now

@@ -141,54 +141,54 @@ def read_tape(variant):
 
 
 @alternative("scales without recording")
-def scaled_leaf(values, scale):
+def scaled_leaf(initial, scale):
     with torch.no_grad():
-        w = values * scale
+        w = initial * scale
     w.requires_grad = True
     return w
 
 
 @alternative("a copy that is scaled in place")
-def scaled_leaf(values, scale):
-    w = values.detach().clone()
+def scaled_leaf(initial, scale):
+    w = initial.detach().clone()
     w.mul_(scale)
     return w.requires_grad_(True)
 
 
 @alternative("detaches the product")
-def scaled_leaf(values, scale):
-    product = values * scale
+def scaled_leaf(initial, scale):
+    product = initial * scale
     return product.detach().requires_grad_()
 
 
 @alternative("a new tensor from the numbers")
-def scaled_leaf(values, scale):
-    return torch.tensor((values * scale).tolist(), dtype=values.dtype, device=values.device, requires_grad=True)
+def scaled_leaf(initial, scale):
+    return torch.tensor((initial * scale).tolist(), dtype=initial.dtype, device=initial.device, requires_grad=True)
 
 
 @misconception("G04")
-def scaled_leaf(values, scale):
-    return values.requires_grad_() * scale
+def scaled_leaf(initial, scale):
+    return initial.requires_grad_() * scale
 
 
 @misconception("G05")
-def scaled_leaf(values, scale):
-    return values.detach().clone().requires_grad_() * scale
+def scaled_leaf(initial, scale):
+    return initial.detach().clone().requires_grad_() * scale
 
 
 @misconception(
     "G03",
-    "The product comes back as it is. Where `values` is not tracked that is a leaf without a flag, and elsewhere "
+    "The product comes back as it is. Where `initial` is not tracked that is a leaf without a flag, and elsewhere "
     "a result with a history. What does `backward()` find in each of the two cases?",
     variant="returns the product",
 )
-def scaled_leaf(values, scale):
-    return values * scale
+def scaled_leaf(initial, scale):
+    return initial * scale
 
 
 @misconception("G18")
-def scaled_leaf(values, scale):
-    w = values * scale
+def scaled_leaf(initial, scale):
+    w = initial * scale
     w.requires_grad = False
     w.requires_grad = True
     return w
@@ -197,16 +197,16 @@ def scaled_leaf(values, scale):
 @misconception(
     "G18",
     "requires_grad_() changes nothing on a tensor that is tracked already, and a result stays a result. Where "
-    "`values` was tracked, no leaf comes back. Which call leaves the history behind?",
+    "`initial` was tracked, no leaf comes back. Which call leaves the history behind?",
     variant="flags the product",
 )
-def scaled_leaf(values, scale):
-    return (values * scale).requires_grad_()
+def scaled_leaf(initial, scale):
+    return (initial * scale).requires_grad_()
 
 
 @misconception("G20", same_as="G18")
-def scaled_leaf(values, scale):
-    return (values * scale).clone().requires_grad_()
+def scaled_leaf(initial, scale):
+    return (initial * scale).clone().requires_grad_()
 
 
 @misconception(
@@ -215,19 +215,19 @@ def scaled_leaf(values, scale):
     "error. Whose numbers are those?",
     variant="scales the caller's leaf",
 )
-def scaled_leaf(values, scale):
-    values *= scale
-    return values.detach().clone().requires_grad_()
+def scaled_leaf(initial, scale):
+    initial *= scale
+    return initial.detach().clone().requires_grad_()
 
 
 @misconception(
     "G10",
-    "Through .data the caller's own numbers are scaled, and no error says so. What does `values` hold after the call?",
+    "Through .data the caller's own numbers are scaled, and no error says so. What does `initial` hold after the call?",
     variant="scales through data",
 )
-def scaled_leaf(values, scale):
-    values.data.mul_(scale)
-    return values.detach().clone().requires_grad_()
+def scaled_leaf(initial, scale):
+    initial.data.mul_(scale)
+    return initial.detach().clone().requires_grad_()
 
 
 @misconception(
@@ -236,20 +236,20 @@ def scaled_leaf(values, scale):
     "write down?",
     variant="never flagged",
 )
-def scaled_leaf(values, scale):
-    return values.detach() * scale
+def scaled_leaf(initial, scale):
+    return initial.detach() * scale
 
 
 @misconception(
     "G06",
-    "Where the scale is 1 the tensor that comes back lies on the memory of `values`. Each update of the weights "
+    "Where the scale is 1 the tensor that comes back lies on the memory of `initial`. Each update of the weights "
     "then changes both. Which operations make new memory?",
     variant="a window on the values",
 )
-def scaled_leaf(values, scale):
+def scaled_leaf(initial, scale):
     if scale == 1:
-        return values.detach().requires_grad_()
-    return (values.detach() * scale).requires_grad_()
+        return initial.detach().requires_grad_()
+    return (initial.detach() * scale).requires_grad_()
 
 
 # --------------------------------------------------------------------------------------------------- count_nodes
@@ -259,9 +259,9 @@ def scaled_leaf(values, scale):
 def count_nodes(tensor):
     if tensor.grad_fn is None:
         return 0
-    seen, queue = {tensor.grad_fn}, deque([tensor.grad_fn])
+    seen, queue = {tensor.grad_fn}, [tensor.grad_fn]
     while queue:
-        for following, _ in queue.popleft().next_functions:
+        for following, _ in queue.pop(0).next_functions:
             if following is not None and following not in seen:
                 seen.add(following)
                 queue.append(following)
@@ -1239,9 +1239,9 @@ def routes(tensor):
     variant="too early",
 )
 def routes(tensor):
-    ways, seen, waiting, found = Counter({tensor.grad_fn: 1}), {tensor.grad_fn}, deque([tensor.grad_fn]), {}
+    ways, seen, waiting, found = Counter({tensor.grad_fn: 1}), {tensor.grad_fn}, [tensor.grad_fn], {}
     while waiting:
-        node = waiting.popleft()
+        node = waiting.pop(0)
         for following, _ in node.next_functions:
             if following is not None:
                 ways[following] += ways[node]
@@ -1356,9 +1356,9 @@ def picture(tensor, names):
     def escaped(text):
         return text.replace("\\", r"\\").replace('"', r"\"")
 
-    numbers, queue, edges = {tensor.grad_fn: 0}, deque([tensor.grad_fn]), []
+    numbers, queue, edges = {tensor.grad_fn: 0}, [tensor.grad_fn], []
     while queue:
-        node = queue.popleft()
+        node = queue.pop(0)
         for following, index in node.next_functions:
             if following is None:
                 continue
@@ -1424,7 +1424,7 @@ def picture(tensor, names):
         label = node.name() if leaf is None else next(name for name in names if names[name] is leaf)
         label = label.replace("\\", "\\\\").replace('"', '\\"')
         nodes.append(f'n{numbers[node]} [label="{label}"]')
-        for following, index in node.next_functions:
+        for following, _ in node.next_functions:
             if following is not None:
                 if following not in numbers:
                     numbers[following] = len(order)
@@ -1584,8 +1584,7 @@ def picture(tensor, names):
 
 @misconception("G27", variant="draws every route")
 def picture(tensor, names):
-    nodes, edges, numbers = [], [], itertools.count()
-    waiting = [(tensor.grad_fn, next(numbers))]
+    nodes, edges, met, waiting = [], [], 1, [(tensor.grad_fn, 0)]
     while waiting:
         node, number = waiting.pop()
         leaf = getattr(node, "variable", None)
@@ -1594,7 +1593,7 @@ def picture(tensor, names):
         nodes.append(f'n{number} [label="{label}"]')
         for following, index in node.next_functions:
             if following is not None:
-                other = next(numbers)
-                edges.append(f'n{number} -> n{other} [label="{index}"]')
-                waiting.append((following, other))
+                edges.append(f'n{number} -> n{met} [label="{index}"]')
+                waiting.append((following, met))
+                met += 1
     return "\n".join([f"// {len(nodes)} nodes, {len(edges)} edges", "digraph {", *nodes, *edges, "}"])

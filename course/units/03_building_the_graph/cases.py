@@ -62,18 +62,18 @@ def read_tape(variant):
     Same("a leaf comes back that is tracked", "returned.w.is_leaf", "returned.w.requires_grad", weight=2),
     Same("it holds the scaled values", "returned.w"),
     Same("a `backward()` from it fills its `.grad`", "returned.w.grad"),
-    Same("`values` is as before, its numbers and its flag", "arguments.values", "arguments.values.requires_grad"),
+    Same("`initial` is as before, its numbers and its flag", "arguments.initial", "arguments.initial.requires_grad"),
     Same("the two share no memory", "returned.w.memory"),
-    arguments=("values", "scale"),
+    arguments=("initial", "scale"),
     dtypes=("float32", "float64"),
 )
 def scaled_leaf(program, case):
     rows = case.size(2, 5)
-    values = case.normal(rows, case.size(2, 5), requires_grad=case.kind in (1, 4))
+    initial = case.normal(rows, case.size(2, 5), requires_grad=case.kind in (1, 4))
     if case.kind == 2:
-        values = case.normal(rows, requires_grad=True) * case.normal(rows)
+        initial = case.normal(rows, requires_grad=True) * case.normal(rows)
     scale = 1.0 if case.kind in (3, 4) else case.number(0.1, 0.9)
-    w = program(values, scale)
+    w = program(initial, scale)
     if isinstance(w, torch.Tensor) and w.requires_grad:
         (w * case.normal(*w.shape)).sum().backward()
     return {"w": w}
@@ -466,7 +466,7 @@ def read(text):
     parts = ("nodes", "edges", "first line")
     if not isinstance(text, str):
         return dict.fromkeys(parts, f"a value of type {type(text).__name__} came back, and no text")
-    first, *lines = [line for line in text.strip().splitlines() if line.strip()]
+    first, *lines = [line for line in text.splitlines() if line.strip()] or [""]
     counts = re.fullmatch(r"//\s*(\d+) nodes?, (\d+) edges?\.?\s*", first)
     first_line = [int(count) for count in counts.groups()] if counts else f"it reads {first[:60]!r}"
     if len(lines) < 2 or not re.fullmatch(r"digraph\s*\w*\s*\{", lines[0].strip()) or lines[-1].strip() != "}":

@@ -11,11 +11,10 @@
 # %% tags=["setup"]
 import gc
 import inspect
-import itertools
 import math
 import time
 import weakref
-from collections import Counter, deque
+from collections import Counter
 
 import numpy
 import torch
@@ -302,21 +301,21 @@ check("read_tape")
 
 
 # %% tags=["demonstration", "needs:leaves-and-results"]
-def broken_scaled_leaf(values, scale):
-    return values.requires_grad_() * scale
+def broken_scaled_leaf(initial, scale):
+    return initial.requires_grad_() * scale
 
 
 print(broken_scaled_leaf(torch.ones(2), 0.5).is_leaf)
 
 # %% [markdown]
-# Repair it as `scaled_leaf(values, scale)`. `values` is a float tensor of any shape; it may be tracked, and it may be
+# Repair it as `scaled_leaf(initial, scale)`. `initial` is a float tensor of any shape; it may be tracked, and it may be
 # the result of an operation. `scale` is a float. Return a new tensor of the same shape and dtype that
 #
 # - holds the values times `scale`,
 # - is a leaf and is tracked, so that a `backward()` from it fills its `.grad`,
-# - shares no memory with `values`.
+# - shares no memory with `initial`.
 #
-# `values` ends as it began: its numbers, and its `requires_grad`.
+# `initial` ends as it began: its numbers, and its `requires_grad`.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -334,10 +333,10 @@ print(broken_scaled_leaf(torch.ones(2), 0.5).is_leaf)
 
 
 # %% nbgrader={"grade": false, "grade_id": "scaled_leaf", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:repair", "teaches:leaves-and-results", "needs:recording", "needs:shared-memory"]
-def scaled_leaf(values, scale):
-    """A tracked leaf that holds the values times `scale`."""
+def scaled_leaf(initial, scale):
+    """A tracked leaf that holds the initial values times `scale`."""
     ### BEGIN SOLUTION
-    return (values.detach() * scale).requires_grad_()
+    return (initial.detach() * scale).requires_grad_()
     ### END SOLUTION
 
 
@@ -1039,6 +1038,7 @@ commit("listed", answer=None, confidence=None)
 # %% tags=["demonstration", "teaches:registered-weights", "form:worked", "needs:leaves-and-results", "needs:updates"]
 @reveal("listed", see="Weights that nobody registered")
 def _():
+    torch.manual_seed(0)
     model = Hidden()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     before = [model.scale.item(), model.shift.item(), model.layers[0].weight.item()]
@@ -1069,13 +1069,13 @@ def _():
 # %% tags=["demonstration", "teaches:routes-and-nodes", "form:worked", "needs:walking"]
 def edges_into(root):
     """For each node behind the root, how many edges lead to it."""
-    into, waiting = {root: 0}, [root]
+    into, waiting = Counter(), [root]
     while waiting:
         for following, _ in waiting.pop().next_functions:
             if following is not None:
                 if following not in into:
                     waiting.append(following)
-                into[following] = into.get(following, 0) + 1
+                into[following] += 1
     return into
 
 
@@ -1120,14 +1120,14 @@ print(torch.autograd.grad(twice, x)[0].item())
 # %% nbgrader={"grade": false, "grade_id": "routes", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:complete", "teaches:routes-and-nodes", "needs:walking", "needs:nodes-and-edges"]
 def routes(tensor):
     """The number of routes to each tracked leaf behind a tensor, by leaf."""
-    into, waiting = {tensor.grad_fn: 0}, [tensor.grad_fn]
+    into, waiting = Counter(), [tensor.grad_fn]
     while waiting:
         for following, _ in waiting.pop().next_functions:
             if following is not None:
                 if following not in into:
                     waiting.append(following)
-                into[following] = into.get(following, 0) + 1
-    ways, ready, found = {tensor.grad_fn: 1}, [tensor.grad_fn], {}
+                into[following] += 1
+    ways, ready, found = Counter({tensor.grad_fn: 1}), [tensor.grad_fn], {}
     ### BEGIN SOLUTION
     while ready:
         node = ready.pop()
@@ -1135,7 +1135,7 @@ def routes(tensor):
             found[node.variable] = ways[node]
         for following, _ in node.next_functions:
             if following is not None:
-                ways[following] = ways.get(following, 0) + ways[node]
+                ways[following] += ways[node]
                 into[following] -= 1
                 if into[following] == 0:
                     ready.append(following)

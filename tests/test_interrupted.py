@@ -1,0 +1,115 @@
+"""A run that is killed at any moment, again and again, ends after resuming where an undisturbed one ends."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from gradebook_rows import rows
+
+from autograder.folders import Folders
+
+ROOT = Path(__file__).resolve().parent.parent
+CASES = ROOT / "tests" / "cases" / "submissions"
+LEARNERS = 12
+VICTIMS = ("coordinator", "job", "parent", "child")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
+
+
+def start(course):
+    command = [sys.executable, "-m", "autograder", "grade", "--course", course, "--json", course / "run.json"]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def finish(course):
+    run = start(course)
+    _, said = run.communicate()
+    assert run.returncode == 0, said
+
+
+def children(pid):
+    """The processes that this one has started, of which some may be ending."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, task.read_text().split())
+        except OSError:
+            continue
+    return found
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def find(run, victim):
+    """A process of this kind in the run, or None while there is none."""
+    jobs = [pid for pid in children(run.pid) if "spawn_main" in command_of(pid)]
+    parents = [pid for job in jobs for pid in children(job) if "engine.parent" in command_of(pid)]
+    kinds = {"coordinator": [run.pid], "job": jobs, "parent": parents}
+    kinds["child"] = [pid for parent in parents for pid in children(parent)]
+    return next(iter(kinds[victim]), None)
+
+
+def disturb(course, chance, kills):
+    """Start a run and kill processes of it at random moments until it has ended; how many were killed."""
+    run, killed = start(course), 0
+    moment, victim = time.monotonic() + chance.uniform(0.5, 5), chance.choice(VICTIMS)
+    while run.poll() is None and killed < kills:
+        pid = find(run, victim) if time.monotonic() > moment else None
+        if pid is None:
+            time.sleep(0.005)
+            continue
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        killed += 1
+        moment, victim = time.monotonic() + chance.uniform(0, 2), chance.choice(VICTIMS)
+    run.communicate()
+    return killed
+
+
+def made_course(root):
+    shutil.copytree(CASES / "course", root)
+    for number in range(LEARNERS):
+        student = ("good", "naive", "blank")[number % 3]
+        shutil.copytree(CASES / "00-control" / "submitted" / student, root / "submitted" / f"{student}-{number:02}")
+    return root
+
+
+def processes_of(course):
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and str(course) in command_of(pid)]
+
+
+@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.long)])
+def test_the_gradebook_equals_that_of_an_undisturbed_run(tmp_path, kills):
+    undisturbed, disturbed = made_course(tmp_path / "undisturbed"), made_course(tmp_path / "disturbed")
+    finish(undisturbed)
+    chance, left = random.Random(kills), kills
+    while left:
+        left -= disturb(disturbed, chance, left)
+        # So that there is something to disturb the next time.
+        shutil.rmtree(disturbed / "grading" / "results" / "ps1", ignore_errors=True)
+    finish(disturbed)
+    assert processes_of(disturbed) == []
+    ours, theirs = rows(Folders(disturbed)), rows(Folders(undisturbed))
+    for table in theirs:
+        assert ours[table] == theirs[table], table
+    scores = [
+        {record["student"]: {name: cell["score"] for name, cell in record["cells"].items()} for record in found}
+        for found in (json.loads((root / "run.json").read_text())["submissions"] for root in (disturbed, undisturbed))
+    ]
+    assert scores[0] == scores[1]
+    assert len(list((disturbed / "autograded").glob("*/ps1/problem1.ipynb"))) == LEARNERS
+    assert not [path for path in (disturbed / "autograded").rglob(".*") if path.name != ".ipynb_checkpoints"]
