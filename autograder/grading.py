@@ -19,7 +19,7 @@ from autograder.engine.job import Job, Settings, Submission, examine
 from autograder.engine.limits import Limits
 from autograder.engine.parent import end_with_parent
 from autograder.engine.seeds import Seeds
-from autograder.engine.supervisor import EngineError, Parent
+from autograder.engine.supervisor import EngineError, make_parent
 from autograder.folders import Folders, GradingError, versions
 from autograder.intake import Master
 
@@ -150,7 +150,7 @@ def plan_here(limits: Limits) -> sandbox.Plan:
 
 def sandbox_here(folders: Folders, limits: Limits) -> sandbox.Report:
     """What the sandbox enforces on this machine, as tried from inside."""
-    parent = Parent(plan_here(limits), limits)
+    parent = make_parent(plan_here(limits), limits)
     try:
         return examine(parent, _secret(folders))
     except EngineError as error:

@@ -14,7 +14,7 @@ from autograder import sandbox
 from autograder.engine.knowledge import Unit
 from autograder.engine.limits import Limits
 from autograder.engine.runner import NotebookRun
-from autograder.engine.supervisor import Child, EngineError, Parent
+from autograder.engine.supervisor import Child, EngineError, Parent, make_parent
 from autograder.intake import Master, Taken, take
 
 VERSION = 1
@@ -48,7 +48,7 @@ class Job:
 
     def __init__(self, settings: Settings, masters: Mapping[str, Master]):
         self._settings, self._masters = settings, masters
-        self._parent = Parent(settings.plan, settings.limits)
+        self._parent = make_parent(settings.plan, settings.limits)
         self._units: dict[str, Unit | None] = {}
 
     def grade(self, submission: Submission) -> list[tuple[dict, NotebookNode | None, Mapping[str, bytes]]]:
@@ -60,7 +60,7 @@ class Job:
             return self._graded(submission)
         except EngineError:
             self._parent.close()
-            self._parent = Parent(self._settings.plan, self._settings.limits)
+            self._parent = make_parent(self._settings.plan, self._settings.limits)
         return self._graded(submission)
 
     def _graded(self, submission: Submission) -> list[tuple[dict, NotebookNode | None, Mapping[str, bytes]]]:
@@ -153,6 +153,8 @@ def _stream_seed(seed: str) -> int:
 
 def examine(parent: Parent, secret: Path) -> sandbox.Report:
     """What the sandbox enforces here, as seen from inside a real child that tries to get out."""
+    if not parent.plan.layers:
+        return sandbox.report({}, {}, parent.plan)
     with tempfile.TemporaryDirectory() as place, sandbox.probes.Targets(Path(place), secret) as targets:
         child = Child(parent, {}, probe=targets.plain)
         try:

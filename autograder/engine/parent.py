@@ -84,12 +84,12 @@ def _warm_up():
 
 
 def _reap(pid: int) -> int:
-    """The wait status of a child, which is killed if it has not ended."""
+    """The exit code of a child, which is killed if it has not ended; a signal's number with a minus."""
     ended, status = os.waitpid(pid, os.WNOHANG)
     if ended == 0:
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
-    return status
+    return os.waitstatus_to_exitcode(status)
 
 
 def _fork(control: socket.socket, descriptor: int, request: dict, shell) -> int:

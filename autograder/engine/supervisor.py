@@ -16,6 +16,7 @@ import platformdirs
 from autograder import sandbox
 from autograder.engine import parent as parent_program
 from autograder.engine.limits import Limits, words
+from autograder.engine.spawning import Spawner
 from autograder.engine.wire import Gone, Late, Malformed, RefereeSide
 from autograder.sandbox.scratch import remove
 from autograder.sandbox.watch import Watch
@@ -27,6 +28,8 @@ ENTER_SECONDS = 20
 
 #: How the names of scratch folders begin; the number of the process that made them follows.
 SCRATCH = "grading-"
+#: SIGKILL, which Windows has no name for.
+KILLED = 9
 
 
 class EngineError(Exception):
@@ -101,11 +104,11 @@ class Parent:
         return pid, made.connection, made.scratch
 
     def reap(self, pid: int) -> int:
-        """The wait status of a child, killed if need be."""
+        """The exit code of a child, killed if need be; a signal's number with a minus."""
         return self._answer(self._ask({"op": "reap", "pid": pid}), ENTER_SECONDS)["status"]
 
     def dismiss(self, pid: int, scratch: Path) -> None:
-        """Have a child killed whose wait status nobody asks for, and then remove its scratch folder."""
+        """Have a child killed whose exit code nobody asks for, and then remove its scratch folder."""
         self._unwanted[self._ask({"op": "reap", "pid": pid})] = scratch
 
     def close(self) -> None:
@@ -165,6 +168,11 @@ class Parent:
         return EngineError(f"The warm parent ended ({self._process.poll()}): {' / '.join(said) or 'it said nothing'}")
 
 
+def make_parent(plan: sandbox.Plan, limits: Limits) -> "Parent | Spawner":
+    """What makes children on this machine: a warm parent that forks, or where no layer is to be had, new programs."""
+    return Parent(plan, limits) if plan.layers else Spawner(plan, limits)
+
+
 def _sweep() -> None:
     """Remove the scratch folders of runs that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}[0-9]*-*"):
@@ -205,7 +213,8 @@ class Child:
             self.close()
             raise EngineError(f"A child is confined otherwise than the one that was tried: {walls}, not {first}.")
         self._parent.walls = walls
-        self._watch = Watch(self._pid, self.scratch, self._limits)
+        if self._parent.plan.layers:
+            self._watch = Watch(self._pid, self.scratch, self._limits)
         return reply
 
     def ask(self, request: dict, seconds: float) -> tuple[dict, list[dict]]:
@@ -223,7 +232,7 @@ class Child:
             reason, message = "died", f"The process was ended, because it broke the protocol: {error}."
         except Gone:
             reason, message = "died", f"The process ended by itself ({_ending(self._end())})."
-            killed = os.WIFSIGNALED(self._end()) and os.WTERMSIG(self._end()) == signal.SIGKILL
+            killed = self._end() == -KILLED
         self.close()
         raise Stopped(reason, message, self._events, killed)
 
@@ -250,7 +259,7 @@ class Child:
             raise _Over(over)
 
     def _end(self) -> int:
-        """The child's wait status; it is killed if it has not ended."""
+        """The child's exit code; it is killed if it has not ended."""
         if self._status is None:
             self._status = self._parent.reap(self._pid)
         return self._status
@@ -261,11 +270,10 @@ def _told(reason: str, limits: Limits) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _ending(status: int) -> str:
-    """A wait status in words."""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        with contextlib.suppress(ValueError):
-            return f"signal {signal.Signals(number).name}"
-        return f"signal {number}"
-    return f"exit status {os.WEXITSTATUS(status)}"
+def _ending(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"exit status {code}"
+    with contextlib.suppress(ValueError):
+        return f"signal {signal.Signals(-code).name}"
+    return f"signal {-code}"
