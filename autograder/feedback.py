@@ -64,8 +64,8 @@ def page(title: str, submission: GradedSubmission) -> str:
     content = {
         "title": f"Feedback: {title}",
         "student": submission.student,
-        "exercises": rows,
-        "graded": [row for row in rows if row["status"] not in UNGRADED],
+        "exercises": [row | {"anchor": f"exercise-{number}"} for number, row in enumerate(rows, 1)],
+        "has_grade": any(row["status"] not in UNGRADED for row in rows),
         "notebooks": submission.notebooks,
         "reason": submission.reason,
         "score": score,

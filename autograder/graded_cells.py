@@ -38,8 +38,17 @@ class RanNotebook:
 
     def code(self, answers: Iterable[str]) -> str:
         """The sources of these answers, one below the other."""
-        sources = (self._by_id[name]["source"] for name in answers if name in self._by_id)
+        sources = (cell["source"] for cell in self._cells_of(answers))
         return "\n\n".join(source if isinstance(source, str) else "".join(source) for source in sources)
+
+    def error(self, answers: Iterable[str]) -> str:
+        """What the first of these cells raised when it was run, as `Type: message`; empty if none did."""
+        outputs = (output for cell in self._cells_of(answers) for output in cell.get("outputs", ()))
+        errors = (output for output in outputs if output["output_type"] == "error")
+        return next((f"{error['ename']}: {error['evalue']}" for error in errors), "")
+
+    def _cells_of(self, grade_ids: Iterable[str]) -> list[Mapping]:
+        return [self._by_id[name] for name in grade_ids if name in self._by_id]
 
     def record(self, grade_id: str, cell: dict) -> dict | None:
         """What a verdict left in a cell, if it is the verdict that grading noted."""
@@ -108,7 +117,7 @@ def _ungraded(
     row = _common(student, asked, points, cell["score"] if cell else None, found)
     row["score"] = 0.0 if math.isnan(row["score"]) else row["score"]
     told = {"status": status, "reason": None, "text": text, "limit": "", "note": ""}
-    return row | told | {"misconceptions": [], "code": "", "record": None}
+    return row | told | {"misconceptions": [], "code": "", "error": "", "record": None}
 
 
 def _graded(student: str, asked: Asked, one: AskedCell, notebook: dict, found: Marks, ran: RanNotebook) -> dict:
@@ -124,6 +133,7 @@ def _graded(student: str, asked: Asked, one: AskedCell, notebook: dict, found: M
         "note": cell["message"] if cell["second_try"] else "",
         "misconceptions": list(cell["misconceptions"]),
         "code": ran.code(one.answers),
+        "error": asked.without_tests(ran.error(one.answers)),
         "record": record,
     }
 

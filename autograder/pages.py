@@ -85,6 +85,11 @@ def _code(match: re.Match) -> str:
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
 
 
+def look(status: str) -> str:
+    """The class of a page's style sheet for a status."""
+    return "stopped" if STATUSES[status][0] == "■" else status.replace(" ", "-")
+
+
 def breakable(name: str) -> Markup:
     """A Python name that a narrow page may break after an underscore."""
     return Markup(str(escape(name)).replace("_", "_<wbr>"))
@@ -107,6 +112,7 @@ def _environment() -> Environment:
     environment.globals |= {"STATUSES": STATUSES, "SIGNS": SIGNS}
     environment.filters |= {
         "breakable": breakable,
+        "look": look,
         "number": number,
         "percent": percent,
         "plain": plain,

@@ -128,12 +128,16 @@ def records(unit: str, root: Path | None = None, students: Iterable[str] | None 
     `exercise` is the cell's name, `status` one of `pages.STATUSES`, and `score` what counts: a person's mark before the
     automatic one, with extra credit, NaN where a person has yet to mark. `reason` is the record's, `text` says why it
     is not all of the points, `limit` which limit was hit unless the text does, and `note` that it was tried twice.
-    `misconceptions` is a list of IDs, `record` what a verdict left, or None, and `code` the learner's answer.
+    `misconceptions` is a list of IDs, `record` what a verdict left, or None, `code` the learner's answer, and `error`
+    what its cell raised by itself.
     """
     with opened(Folders(root)) as found:
         return frame_of(found.submissions(unit, students))
 
 
 def frame_of(submissions: Iterable[GradedSubmission]) -> pd.DataFrame:
-    """The rows of all submissions."""
-    return pd.DataFrame([row for submission in submissions for row in submission.rows])
+    """The rows of all submissions. Raises NothingGraded where the assignment has no graded cell."""
+    rows = [row for submission in submissions for row in submission.rows]
+    if not rows:
+        raise NothingGraded("There is nothing to tell: the assignment has no graded cell. Does its source/ have one?")
+    return pd.DataFrame(rows)

@@ -9,12 +9,16 @@ from pathlib import Path
 import pandas as pd
 from autogradlab import figures
 
-from autograder import pages, statistics
+from autograder import pages, records, statistics
 from autograder.folders import Folders
-from autograder.records import records
+from autograder.graded_cells import UNGRADED
+from autograder.records import GradedSubmission
 
+# Column of `statistics.exercises`, words, colour.
 BARS = (("right", "right", "green"), ("named", "wrong, named", "orange"), ("unnamed", "wrong, not named", "vermillion"))
-BARS += (("untouched", "not attempted", "white"), ("ungraded", "no verdict", "black"))
+BARS += (("untouched", "not attempted", "white"), ("stopped", "stopped", "purple"), ("marked", "marked", "sky blue"))
+BARS += (("waiting", "to be marked", "yellow"), ("ungraded", "no verdict", "black"))
+HATCHES = (*figures.HATCHES, "--")
 
 
 @dataclass(frozen=True)
@@ -34,54 +38,64 @@ class Figure:
 def report(unit: str, root: Path | None = None, students: Iterable[str] | None = None) -> Path:
     """The page written to `reports/UNIT/index.html` under the grading folder, PNG and CSV files beside it."""
     folders = Folders(root)
-    frame = records(unit, root, students)
+    with records.opened(folders) as found:
+        submissions = found.submissions(unit, students)
+    frame = records.frame_of(submissions)
     directory = folders.reports(unit)
     drawn = draw(frame)
-    path = pages.write(directory / "index.html", page(folders.title(unit), frame, drawn))
+    path = pages.write(directory / "index.html", page(folders.title(unit), submissions, drawn))
     for figure in drawn:
         (directory / f"{figure.name}.png").write_bytes(figure.png)
-    for name, table in tables(frame).items():
+    for name, table in tables(submissions).items():
         table.to_csv(directory / f"{name}.csv", lineterminator="\n")
     return path
 
 
-def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Name -> table of each CSV file: marks, answers, exercises and misconceptions."""
+def tables(submissions: list[GradedSubmission]) -> dict[str, pd.DataFrame]:
+    """Name -> table of each CSV file: marks, answers, exercises, misconceptions, and remarks on submissions."""
+    frame = records.frame_of(submissions)
     marks = frame.pivot(index="student", columns="exercise", values="score")[frame["exercise"].unique()]
     answers = frame[["student", "exercise", "status", "score", "points"]].set_index(["student", "exercise"])
     answers["misconceptions"] = [" ".join(ids) for ids in frame["misconceptions"]]
     counts = statistics.misconceptions(frame)
     names = statistics.misconception_names(frame)
     counts.insert(0, "name", [names[identifier] for identifier in counts.index])
+    said = [remark | {"what": pages.plain(remark["what"])} for one in submissions for remark in one.remarks()]
     return {
         "marks": marks.assign(total=marks.sum(axis=1)),
         "answers": answers,
         "exercises": statistics.exercises(frame),
         "misconceptions": counts,
+        "remarks": pd.DataFrame(said, columns=["student", "kind", "where", "what"]).set_index("student"),
     }
 
 
-def page(title: str, frame: pd.DataFrame, drawn: list[Figure]) -> str:
-    """The page of a class from its rows of `records`."""
+def page(title: str, submissions: list[GradedSubmission], drawn: list[Figure]) -> str:
+    """The page of a class."""
+    frame = records.frame_of(submissions)
     counts = statistics.misconceptions(frame)
     exercises = statistics.exercises(frame)
-    rows = {
-        student: {"cells": rows.to_dict("records"), "score": rows["score"].sum()}
-        for student, rows in frame.groupby("student")
-    }
-    ungraded = frame[frame["status"].isin(("unreadable", "skipped", "not graded"))].drop_duplicates("student")
     return pages.render(
         "report.html.j2",
         title=f"Class report: {title}",
-        rows=rows,
+        learners={one.student: {row["exercise"]: row for row in one.rows} for one in submissions},
+        totals=frame.groupby("student")["score"].sum().to_dict(),
         points=float(exercises["points"].sum()),
         mean=statistics.totals(frame).mean(),
         exercises=exercises,
         counts=counts,
         names=statistics.misconception_names(frame),
-        ungraded=ungraded.to_dict("records"),
+        ungraded=[(one, *reason) for one in submissions for reason in _without_grade(one)],
+        remarks=[remark for one in submissions for remark in one.remarks()],
         figures=drawn,
     )
+
+
+def _without_grade(submission: GradedSubmission) -> list[tuple[str, str]]:
+    """(status, reason) of what has no grade: of each such notebook, or of the submission as a whole."""
+    if not submission.notebooks:
+        return [(submission.status, submission.reason)]
+    return [(one["status"], one["message"]) for one in submission.notebooks if one["status"] in UNGRADED]
 
 
 def draw(frame: pd.DataFrame) -> list[Figure]:
@@ -95,11 +109,11 @@ def draw(frame: pd.DataFrame) -> list[Figure]:
 def _outcomes(frame: pd.DataFrame) -> Figure:
     """Bars of how many answers to each exercise came out how, with the facility at their ends."""
     exercises = statistics.exercises(frame)[::-1]
-    size = (9.0, 1.4 + 0.42 * len(exercises))
+    size = (9.0, 1.7 + 0.42 * len(exercises))
     figure, axes = figures.axes(x="learners", y="", title="How the exercises came out", size=size)
     left = pd.Series(0, index=exercises.index)
     with figures.style():
-        for (column, label, colour), hatch in zip(BARS, figures.HATCHES, strict=False):
+        for (column, label, colour), hatch in zip(BARS, HATCHES):
             if exercises[column].any():
                 fill = figures.PALETTE.get(colour, colour)
                 axes.barh(
@@ -112,7 +126,7 @@ def _outcomes(frame: pd.DataFrame) -> Figure:
             )
         axes.grid(axis="y", visible=False)
         axes.set_xlim(0, left.max() * 1.08)
-        figure.legend(loc="outside lower center", ncols=len(BARS))
+        figure.legend(loc="outside lower center", ncols=4)
     listed = ", ".join(f"{name} {pages.percent(share)}" for name, share in exercises["facility"][::-1].items())
     alt = f"Stacked bars, one per exercise. Mean share of the points: {listed}."
     return _figure("exercises", "How many answers came out how; at the end of each bar, the facility.", alt, figure)

@@ -18,7 +18,7 @@ OTHER = 1
 REFUSED, UNKNOWN, IGNORED = (0x00050000 | number for number in (errno.EPERM, errno.ENOSYS, 0))
 MACHINES = list(system.ARCHITECTURES)
 both_machines = pytest.mark.parametrize("machine", MACHINES)
-CLONE_THREAD, CLONE_VM = 0x10000, 0x100
+CLONE_THREAD, CLONE_VM, CLONE_FS, CLONE_FILES = 0x10000, 0x100, 0x200, 0x400
 
 
 def answer(machine: str, number: int, *arguments: int, denied: str = "", architecture: int | None = None) -> int:
@@ -51,7 +51,9 @@ def answer(machine: str, number: int, *arguments: int, denied: str = "", archite
 @pytest.mark.parametrize(
     ("name", "arguments", "expected"),
     [
-        ("clone", (CLONE_THREAD | CLONE_VM,), seccomp.ALLOW),
+        ("clone", (CLONE_THREAD | CLONE_VM | CLONE_FS | CLONE_FILES,), seccomp.ALLOW),
+        ("clone", (CLONE_THREAD | CLONE_VM | CLONE_FS,), REFUSED),
+        ("clone", (CLONE_THREAD | CLONE_VM | CLONE_FILES,), REFUSED),
         ("clone", (CLONE_VM,), REFUSED),
         ("clone", (0,), REFUSED),
         ("clone3", (), UNKNOWN),

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from autograder.sandbox import scratch
 
 
@@ -31,4 +33,14 @@ def test_names_that_are_taken_and_links_do_no_harm(tmp_path):
     (top / "1" / "link").symlink_to(kept)
     scratch.remove(top)
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert (kept / "file").read_text() == "kept"
+
+
+def test_a_link_that_somebody_put_in_the_place_of_a_folder_is_not_followed(tmp_path):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("kept")
+    (tmp_path / "scratch").symlink_to(kept)
+    with pytest.raises(NotADirectoryError, match="is a link"):
+        scratch.remove(tmp_path / "scratch")
     assert (kept / "file").read_text() == "kept"

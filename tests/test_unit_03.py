@@ -264,6 +264,7 @@ def test_a_picture_is_read_as_graphviz_reads_it(run):
     nodes = ['p [label="a \\"b\\" \\\\n"]', 'q [label="Mul"]']
     text = "\n".join(["// 2 nodes, 2 edges", "digraph {", "  q -> p [label=1];", *nodes, 'q -> p [label="0"]', "}"])
     assert read(text) == {
+        "the form of your text": "as agreed",
         "nodes": ["Mul", 'a "b" \\n'],
         "edges": [[[1, 1], [1, 0]], []],
         "first line": [2, 2],

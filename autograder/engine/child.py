@@ -7,9 +7,12 @@ own answers only, because they are compared outside.
 import ast
 import builtins
 import contextlib
+import decimal
+import fractions
 import gc
 import io
 import linecache
+import math
 import numbers
 import os
 import random
@@ -37,6 +40,8 @@ from autograder.trials import Trial
 _BUILTINS = dict(vars(builtins))
 _FILTERS = list(warnings.filters)
 _NO_NUMBER = (type(None), bool, str, bytes, list, tuple, dict, set, frozenset, numpy.bool_)
+_NUMBERS = {int, float, fractions.Fraction, decimal.Decimal, *(numpy.dtype(code).type for code in "bhilqBHILQefdg")}
+_ARRAYS = (torch.Tensor, torch.nn.Parameter, numpy.ndarray)
 
 
 class Child:
@@ -96,8 +101,11 @@ class Child:
         random.seed(seed)
         redirect(self._shell)
         if request["unit"]:
-            opened = units.preload(request["unit"], self._scratch)
-            self._trials = {name: Trial(exercise) for name, exercise in opened.exercises.items()}
+            # A copy of its own: what a notebook does to the functions of `cases` is not what is observed.
+            own = units.preload(request["unit"], self._scratch)
+            del sys.modules[own.cases.__name__]
+            units.preload(request["unit"], self._scratch)
+            self._trials = {name: Trial(exercise) for name, exercise in own.exercises.items()}
             # Its functions bear the names of the answers; nobody is to take one for a solution.
             (self._scratch / "cases.py").unlink()
         return {"entered": self._entered}
@@ -145,15 +153,16 @@ class Child:
         kind = type(value)
         if kind in _NO_NUMBER:
             return {"text": text, "number": None, "kind": "other"}
-        if isinstance(value, (torch.Tensor, numpy.ndarray)):
-            single = value.size == 1 if isinstance(value, numpy.ndarray) else torch.Tensor.numel(value) == 1
-            if not single or value.dtype in (torch.bool, numpy.dtype(bool)):
+        if kind in _ARRAYS:
+            if math.prod(value.shape) != 1 or value.dtype in (torch.bool, numpy.dtype(bool)):
                 return {"text": text, "number": None, "kind": "other"}
             value = value.item()
-        if isinstance(value, numbers.Real):
+        if type(value) in _NUMBERS:
             return {"text": text, "number": float(value), "kind": "number"}
-        # An object of a class that the notebook defines stands where a number or nothing should.
-        return {"text": text, "number": None, "kind": "own" if kind.__module__ == "__main__" else "other"}
+        # An object of a class that is none of these but passes for one stands where a number or nothing should: its
+        # own methods would say how large it is.
+        passes = isinstance(value, (numbers.Number, *_ARRAYS)) or kind.__module__ == "__main__"
+        return {"text": text, "number": None, "kind": "own" if passes else "other"}
 
     # ----------------------------------------------------------------------------------------------------- exercises
 
@@ -200,6 +209,15 @@ def _error(error: BaseException) -> dict:
     }
 
 
+def _close_output() -> None:
+    """Leave the file behind that all children and their parent have for output: what one writes, another can read."""
+    null = os.open("/dev/null", os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
 def serve(channel: ChildSide, shell: Shell, scratch: Path, entered: dict[str, str]) -> None:
     """Answer the referee's requests about one notebook; `entered` is what the sandbox said when it was entered."""
+    _close_output()
     Child(channel, shell, scratch, entered).serve()

@@ -4,8 +4,8 @@ import contextlib
 import dataclasses
 import math
 import re
-import resource
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -61,7 +61,7 @@ def _at_most(seconds: float) -> Iterator[None]:
     def ring(*_):
         raise _TooLong
 
-    if threading.current_thread() is not threading.main_thread():
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         # Signals come to the main thread alone; a formgrader that grades elsewhere is watched by its user.
         yield
         return
@@ -76,13 +76,14 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_more_than(memory: int) -> Iterator[None]:
-    """A block in which this process can take so many bytes of addresses, beyond what it has, where that is known."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            now = int(file.read().split()[0]) * resource.getpagesize()
-    except FileNotFoundError:  # not Linux, where nothing is confined at all
+    """A block in which this process can take so many bytes of addresses beyond what it has, on Linux."""
+    if sys.platform != "linux":  # where nothing is confined at all
         yield
         return
+    import resource  # which Windows lacks
+
+    with open("/proc/self/statm", "rb") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     bounds = [now + memory, *(bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_AS, (min(bounds), hard))

@@ -1,6 +1,7 @@
 """The outputs that a graded notebook gets: assembled here from what the child said, as text and pictures alone."""
 
 import base64
+import struct
 
 import nbformat
 from nbformat.notebooknode import NotebookNode
@@ -10,45 +11,85 @@ from autograder.engine.comparing import plain_text
 #: Printed text and bytes of pictures that are kept of one cell.
 KEPT_TEXT = 64 << 10
 KEPT_PICTURES = 2 << 20
-_PNG = b"\x89PNG\r\n\x1a\n"
+#: Outputs that are kept of one cell, and pixels of one picture: a few bytes can be a picture of any size.
+KEPT_OUTPUTS = 200
+MAX_PIXELS = 1 << 25
+_PNG_HEAD = struct.Struct(">8s4x4sII")
 
 
 def assemble(events: list[dict], count: int | None = None) -> list[NotebookNode]:
     """nbformat's outputs of what a cell put out; what is too long is cut, and the cut is told."""
-    outputs: list[NotebookNode] = []
-    text_left, pictures_left, cut = KEPT_TEXT, KEPT_PICTURES, 0
+    kept = _Kept()
     for event in events:
         match event:
             case {"type": "stream", "name": "stdout" | "stderr" as name, "text": str(text)}:
-                text = plain_text_of(text)
-                kept, text_left = text[:text_left], max(text_left - len(text), 0)
-                cut += len(text) - len(kept)
-                if kept and outputs and outputs[-1].output_type == "stream" and outputs[-1].name == name:
-                    outputs[-1].text += kept
-                elif kept:
-                    outputs.append(nbformat.v4.new_output("stream", name=name, text=kept))
-            case {"type": "display" | "result" as kind, "text": str(text)}:
-                text = plain_text_of(text)
-                kept, text_left = text[:text_left], max(text_left - len(text), 0)
-                cut += len(text) - len(kept)
-                data = {"text/plain": kept}
-                picture = event.get("png")
-                if type(picture) is bytes and picture.startswith(_PNG):
-                    if len(picture) <= pictures_left:
-                        data["image/png"] = base64.b64encode(picture).decode("ascii")
-                        pictures_left -= len(picture)
-                    else:
-                        data["text/plain"] += " (the picture is too large to be kept)"
-                if kind == "display":
-                    outputs.append(nbformat.v4.new_output("display_data", data=data))
-                else:
-                    outputs.append(nbformat.v4.new_output("execute_result", data=data, execution_count=count))
-            case {"type": "error", "name": str(name), "value": str(value), "traceback": str(trace)}:
-                outputs.append(error(plain_text(name), plain_text(value), plain_text(trace)))
-    if cut:
-        said = f"… {cut} characters more were printed and are not kept.\n"
-        outputs.append(nbformat.v4.new_output("stream", name="stdout", text=said))
-    return outputs
+                kept.stream(name, text)
+            case {"type": "display" | "result" as kind, "text": str(text)} if kept.has_room():
+                data = {"text/plain": kept.text(text)} | kept.picture(event.get("png"))
+                numbered = {"execution_count": count} if kind == "result" else {}
+                kind = "execute_result" if kind == "result" else "display_data"
+                kept.outputs.append(nbformat.v4.new_output(kind, data=data, **numbered))
+            case {"type": "error", "name": str(name), "value": str(value), "traceback": str(trace)} if kept.has_room():
+                kept.outputs.append(error(plain_text(name)[:200], kept.text(value), kept.text(trace)))
+    return kept.outputs + kept.remarks()
+
+
+class _Kept:
+    """The outputs that are kept of one cell."""
+
+    def __init__(self) -> None:
+        self.outputs: list[NotebookNode] = []
+        self._text_left, self._pictures_left = KEPT_TEXT, KEPT_PICTURES
+        self._characters = self._others = self._pictures = 0
+
+    def has_room(self) -> bool:
+        """Whether one more output is kept; if not, it counts as cut."""
+        full = len(self.outputs) >= KEPT_OUTPUTS
+        self._others += full
+        return not full
+
+    def text(self, text: str) -> str:
+        """As much of a text as is kept."""
+        text = plain_text_of(text)
+        kept = text[: self._text_left]
+        self._text_left -= len(kept)
+        self._characters += len(text) - len(kept)
+        return kept
+
+    def stream(self, name: str, text: str) -> None:
+        """Printed text, which goes on where the output before was of the same stream."""
+        last = self.outputs[-1] if self.outputs else None
+        goes_on = last is not None and last.output_type == "stream" and last.name == name
+        if not goes_on and not self.has_room():
+            return
+        kept = self.text(text)
+        if kept and goes_on:
+            last.text += kept
+        elif kept:
+            self.outputs.append(nbformat.v4.new_output("stream", name=name, text=kept))
+
+    def picture(self, png) -> dict:
+        """The picture as data of an output; nothing if there is none, or one that is not kept."""
+        if type(png) is not bytes or len(png) < _PNG_HEAD.size:
+            return {}
+        magic, kind, width, height = _PNG_HEAD.unpack_from(png)
+        if magic != b"\x89PNG\r\n\x1a\n" or kind != b"IHDR":
+            return {}
+        if len(png) > self._pictures_left or width * height > MAX_PIXELS:
+            self._pictures += 1
+            return {}
+        self._pictures_left -= len(png)
+        return {"image/png": base64.b64encode(png).decode("ascii")}
+
+    def remarks(self) -> list[NotebookNode]:
+        """An output that says what was cut, if anything was."""
+        cut = [
+            (self._characters, "characters more were printed and are not kept"),
+            (self._others, "outputs more were made and are not kept"),
+            (self._pictures, "pictures were too large to be kept"),
+        ]
+        said = "".join(f"… {number} {words}.\n" for number, words in cut if number)
+        return [nbformat.v4.new_output("stream", name="stdout", text=said)] if said else []
 
 
 def plain_text_of(text: str) -> str:

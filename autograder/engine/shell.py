@@ -3,6 +3,7 @@
 import base64
 import io
 import sys
+import time
 from collections.abc import Callable
 
 from IPython.core.displayhook import DisplayHook
@@ -10,8 +11,10 @@ from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-#: Characters of printed text that are collected before they are sent.
+#: Characters of printed text that are collected before they are sent, and the seconds for which they are collected
+#: where a program asks again and again that they be sent.
 BATCH = 1 << 15
+PAUSE = 0.01
 #: The longest text of one output; what is longer is cut here already, so that one value never fills a frame.
 MAX_TEXT = 1 << 20
 MAX_PICTURE = 8 << 20
@@ -23,6 +26,7 @@ class Outputs:
     def __init__(self) -> None:
         self.send: Callable[[dict], None] | None = None
         self._name, self._parts, self._length = "", [], 0
+        self._sent = 0.0
 
     def write(self, name: str, text: str) -> None:
         """Printed text of the stream `stdout` or `stderr`."""
@@ -39,8 +43,14 @@ class Outputs:
     def flush(self) -> None:
         """Send what was printed so far."""
         text, self._parts, self._length = "".join(self._parts), [], 0
+        self._sent = time.monotonic()
         if text and self.send:
             self.send({"type": "stream", "name": self._name, "text": text})
+
+    def flush_now_and_then(self) -> None:
+        """Send what was printed so far, unless something has just been sent."""
+        if time.monotonic() - self._sent > PAUSE:
+            self.flush()
 
     def put(self, event: dict) -> None:
         """One output that is no printed text."""
@@ -72,7 +82,7 @@ class Stream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        self._outputs.flush()
+        self._outputs.flush_now_and_then()
 
 
 def _shown(data: dict) -> dict:

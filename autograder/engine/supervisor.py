@@ -177,7 +177,7 @@ def _sweep() -> None:
     """Remove the scratch folders of runs that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}[0-9]*-*"):
         number = folder.name.removeprefix(SCRATCH).split("-")[0]
-        if number.isdigit() and not Path("/proc", number).exists() and folder.stat().st_uid == os.getuid():
+        if number.isdigit() and not Path("/proc", number).exists() and folder.lstat().st_uid == os.getuid():
             remove(folder)
 
 

@@ -18,6 +18,9 @@ from autogradlab.encoding import EncodingError, pack, unpack
 REQUEST, EVENT, REPLY = 1, 2, 3
 MAX_EVENT = 16 << 20
 MAX_REPLY = 96 << 20
+#: Of the events to one request: bytes of all their frames, and how many there may be.
+MAX_EVENTS = 64 << 20
+MAX_EVENT_COUNT = 100_000
 CHUNK = 1 << 20
 #: Seconds between two looks at what the child uses.
 TICK = 0.05
@@ -82,7 +85,7 @@ class RefereeSide:
         self._connection = connection
         self._connection.setblocking(False)
         self._buffer = bytearray()
-        self._number = 0
+        self._number = self._events = self._event_bytes = 0
 
     def ask(self, request: dict, seconds: float, heard: Callable[[dict], None], look: Callable[[], None]) -> dict:
         """The reply to a request.
@@ -95,7 +98,7 @@ class RefereeSide:
         self._number += 1
         frame = pack(request)
         self._send(_HEAD.pack(REQUEST, self._number, len(frame)) + frame, deadline, look)
-        looked = 0.0
+        looked, self._events, self._event_bytes = 0.0, 0, 0
         while True:
             for kind, plain in self._frames():
                 if kind == REPLY:
@@ -172,4 +175,15 @@ class RefereeSide:
                 raise Malformed(f"the child sent a malformed frame: {error}") from error
             if type(plain) is not dict:
                 raise Malformed("the child sent a frame that is not a mapping")
+            if kind == EVENT:
+                self._count_event(plain, length)
             yield kind, plain
+
+    def _count_event(self, plain: dict, length: int) -> None:
+        """Events are kept until the reply comes: all of them together have to be small, and each of them flat."""
+        self._events += 1
+        self._event_bytes += length
+        if self._events > MAX_EVENT_COUNT or self._event_bytes > MAX_EVENTS:
+            raise Malformed("the child put out more than any cell may")
+        if not all(type(value) in (str, bytes) for value in plain.values()):
+            raise Malformed("the child put out something that is neither text nor a picture")

@@ -9,10 +9,13 @@ def remove(folder: Path) -> None:
     """Removes the folder of a child that has ended, however deep what is in it.
 
     Folders are lifted to the top one level at a time, where a recursion or a path would become too long. Links are
-    removed and never followed.
+    removed and never followed; raises NotADirectoryError if the folder itself is one.
     """
     numbers = itertools.count()
     top = os.fspath(folder)
+    if os.path.islink(top):
+        # Where everybody may write, somebody else may have put it there.
+        raise NotADirectoryError(f"{top} is a link")
     while entries := _entries(top):
         for path, is_folder in entries:
             if not is_folder:

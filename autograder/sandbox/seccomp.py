@@ -21,7 +21,9 @@ ALLOW, KILL = 0x7FFF0000, 0x80000000
 _NEXT = None  # neither allowed nor refused yet: the rules below decide
 
 _SET_MODE_FILTER = 1
-_CLONE_THREAD = 0x10000
+#: What the C library makes threads with. Without the first two of them a thread has descriptors, or a working
+#: directory, that are not those of its process.
+_CLONE_FILES, _CLONE_FS, _CLONE_THREAD = 0x400, 0x200, 0x10000
 _FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
 _F_SETOWN_EX = 15
 _SET_PDEATHSIG, _SET_DUMPABLE = 1, 4
@@ -41,10 +43,13 @@ _IGNORE = _refuse(0)
 DENIED = {
     "other processes": "ptrace process_vm_readv process_vm_writev kcmp pidfd_open pidfd_getfd pidfd_send_signal "
     "process_madvise process_mrelease migrate_pages move_pages",
-    "network": "socket connect bind listen accept accept4",
+    # Descriptors that travel in messages are open, and in no list of open files.
+    "network": "socket connect bind listen accept accept4 sendmsg sendmmsg",
     "new processes": "execve execveat fork vfork",
     # Memory that no limit on a process counts, and descriptors that escape the limit on the size of files.
-    "hidden memory": "memfd_create memfd_secret shmget shmat shmctl semget msgget mq_open mq_unlink",
+    "hidden memory": "memfd_create memfd_secret shmget shmat shmctl mq_open mq_unlink",
+    # Objects of System V have numbers, which can be guessed.
+    "objects of others": "semget semop semtimedop semctl msgget msgsnd msgrcv msgctl",
     "mounts and namespaces": "mount umount2 pivot_root chroot setns unshare open_tree open_tree_attr move_mount fsopen "
     "fsconfig fsmount fspick mount_setattr statmount listmount listns",
     "kernel": "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register io_setup keyctl add_key "
@@ -52,8 +57,10 @@ DENIED = {
     "setdomainname settimeofday clock_settime adjtimex clock_adjtime acct quotactl quotactl_fd lookup_dcookie "
     "personality syslog vhangup iopl ioperm modify_ldt fanotify_init uselib",
     "privileges": "setuid setgid setreuid setregid setgroups setresuid setresgid setfsuid setfsgid capset",
-    "other files": "name_to_handle_at open_by_handle_at mknod mknodat chown fchown lchown fchownat setxattr lsetxattr "
-    "fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr",
+    # Landlock lets everybody watch which names are opened in any folder.
+    "other files": "inotify_init inotify_init1 inotify_add_watch name_to_handle_at open_by_handle_at mknod mknodat "
+    "chown fchown lchown fchownat setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr "
+    "removexattrat file_setattr",
     "priorities": "setpriority sched_setscheduler sched_setparam sched_setattr ioprio_set",
 }
 IGNORED = "chmod fchmod fchmodat fchmodat2"
@@ -66,14 +73,15 @@ UNKNOWN = "clone3 openat2"
 def _checked(own: int) -> Iterator[tuple]:
     """Yields (call, argument, mask, values, action where the masked argument is among them, action elsewhere)."""
     truncating = os.O_ACCMODE | os.O_TRUNC
-    yield "clone", 0, _CLONE_THREAD, (_CLONE_THREAD,), ALLOW, _EPERM
+    thread = _CLONE_FILES | _CLONE_FS | _CLONE_THREAD
+    yield "clone", 0, thread, (thread,), ALLOW, _EPERM
     for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
         yield name, 0, -1, (own,), ALLOW, _EPERM
     for name in ("prlimit64", "sched_setaffinity"):
         yield name, 0, -1, (0, own), ALLOW, _EPERM
     # Input typed into a terminal, and signals to whoever a descriptor is said to belong to.
     yield "ioctl", 1, -1, (termios.TIOCSTI, termios.TIOCLINUX, _FIOSETOWN, _SIOCSPGRP), _EPERM, ALLOW
-    yield "fcntl", 1, -1, (fcntl.F_SETOWN, _F_SETOWN_EX, fcntl.F_SETSIG), _EPERM, ALLOW
+    yield "fcntl", 1, -1, (fcntl.F_SETOWN, _F_SETOWN_EX, fcntl.F_SETSIG, fcntl.F_SETLEASE), _EPERM, ALLOW
     yield "prctl", 0, -1, (_SET_PDEATHSIG, _SET_DUMPABLE), _EPERM, ALLOW
     # A datagram socket of a pair can still send to any other socket; asyncio and multiprocessing use streams.
     yield "socketpair", 0, -1, (socket.AF_UNIX,), _NEXT, _EPERM

@@ -5,8 +5,12 @@ import stat
 import time
 from pathlib import Path
 
-#: The share of the time that walks through the scratch folder may take.
+#: The share of the time that walks through the scratch folder may take, and the seconds between two at most: what is
+#: written in between is not seen.
 _SHARE = 0.1
+_LONGEST_PAUSE = 1.0
+#: Folders in folders; in deeper ones every look would take long.
+_DEPTH = 64
 
 
 class Watch:
@@ -21,10 +25,11 @@ class Watch:
         self._next_walk = 0.0
 
     def look(self) -> str | None:
-        """The limit that is over now ("memory", "threads", "processes", "disk", "files"), or None.
+        """The limit that is over now ("memory", "threads", "processes", "disk", "files"), "died", or None.
 
-        None also for a child that has ended. The scratch folder is walked so seldom that walking takes at most a tenth
-        of the time.
+        None also for a child that has ended; "died" for one whose first thread has ended before the others, so that
+        nothing about it can be seen any more. The scratch folder is walked so seldom that walking takes at most a tenth
+        of the time, and at least once a second.
         """
         try:
             return self._over()
@@ -41,6 +46,8 @@ class Watch:
 
     def _over(self) -> str | None:
         status = _Status(self._process)
+        if status.ended and status.threads > 1:
+            return "died"
         if status.memory - self._memory_before > self._limits.memory:
             return "memory"
         if status.threads > self._limits.threads:
@@ -52,7 +59,7 @@ class Watch:
             return "processes"
         over = self._over_in_scratch()
         ended = time.monotonic()
-        self._next_walk = ended + (ended - began) / _SHARE
+        self._next_walk = ended + min((ended - began) / _SHARE, _LONGEST_PAUSE)
         return over
 
     def _has_children(self) -> bool:
@@ -70,9 +77,9 @@ class Watch:
         seen: set[int] = set()
         # As the child sees it: a private root has a scratch folder of its own at the same path.
         top = f"{self._process}/root{self._scratch}"
-        folders = [top]
+        folders = [(top, 0)]
         while folders:
-            folder = folders.pop()
+            folder, depth = folders.pop()
             try:
                 entries = os.scandir(folder)
             except (FileNotFoundError, NotADirectoryError):
@@ -93,7 +100,9 @@ class Watch:
                     except OSError:
                         return "files"
                     if stat.S_ISDIR(found.st_mode):
-                        folders.append(entry.path)
+                        if depth >= _DEPTH:
+                            return "files"  # as below
+                        folders.append((entry.path, depth + 1))
                     if found.st_ino not in seen:
                         seen.add(found.st_ino)
                         size += found.st_blocks * 512

@@ -93,9 +93,7 @@ def entry(result, name):
     Same("`state` is zeros of shape (rows, outputs)", "returned.state"),
     Same("`scale` is ones of shape (outputs,), float32", "returned.scale"),
     Same("`kernel` is what one `torch.randn` of shape (inputs, outputs) gives", "returned.kernel"),
-    Same(
-        "the three others are not tracked", *(f"returned.{name}.requires_grad" for name in ("state", "scale", "kernel"))
-    ),
+    Same("the others are not tracked", *(f"returned.{name}.requires_grad" for name in ("state", "scale", "kernel"))),
     arguments=("rows", "inputs", "bias"),
     devices=("cpu",),
 )
@@ -171,26 +169,24 @@ PAIRINGS = {
 }
 
 
-def learns(case, program, pred, y):
-    """The loss, the gradient that goes back from it, and what made the loss."""
-    loss = case.attempt(program, pred, y)
-    if isinstance(loss, torch.Tensor) and loss.requires_grad and loss.numel() == 1:
-        loss.backward()
+def went_back(loss, pred):
+    """The gradient that a loss leaves in `pred`, and what the loss knows of where it comes from."""
     if not isinstance(loss, torch.Tensor):
-        return loss, pred.grad, "no tensor"
-    made = (
-        "a recorded operation"
-        if loss.grad_fn
-        else "tracked, and nothing recorded"
-        if loss.requires_grad
-        else "untracked"
-    )
-    return loss.detach(), pred.grad, made
+        return None, "no tensor"
+    if loss.requires_grad and loss.numel() == 1:
+        loss.backward()
+    if loss.grad_fn is None:
+        return pred.grad, "tracked, and without a past" if loss.requires_grad else "untracked"
+    return pred.grad, "the result of a recorded operation"
 
 
 @exercise(
-    Same("in all four pairings it is the mean of the N squared differences", "returned.losses", weight=2),
-    Same("`pred` gets a gradient of its own shape", "returned.gradients", "returned.what made the loss"),
+    Same(
+        "in all four pairings it is the mean of the N squared differences",
+        *(f"returned.the loss of {words}" for words in PAIRINGS),
+        weight=2,
+    ),
+    Same("`pred` gets a gradient of its own shape", "returned.gradients", "returned.what the loss is"),
     Same("other shapes are refused with a ValueError", "returned.refusals"),
     Same("`pred` and `y` keep their shapes and values", "arguments.pred", "arguments.y"),
     arguments=("pred", "y"),
@@ -199,11 +195,12 @@ def learns(case, program, pred, y):
 def mse(program, case):
     count = [3, 2, 1, case.integer(4, 7), 2][case.kind]
     values, targets = case.normal(count), case.normal(count)
-    losses, gradients, makers = {}, {}, {}
+    losses, gradients, pasts = {}, {}, {}
     for words, columns in PAIRINGS.items():
         pred, y = (one.unsqueeze(1) if is_column else one for one, is_column in zip((values, targets), columns))
-        learnt = learns(case, program, pred.clone().requires_grad_(), y.clone())
-        losses[words], gradients[words], makers[words] = learnt
+        pred = pred.clone().requires_grad_()
+        loss = losses[f"the loss of {words}"] = case.attempt(program, pred, y.clone())
+        gradients[words], pasts[words] = went_back(loss, pred)
     more = count + 1
     strange = {
         f"({count},) and ({more},)": (case.normal(count), case.normal(more)),
@@ -219,7 +216,7 @@ def mse(program, case):
     for words, (pred, y) in strange.items():
         answer = case.attempt(program, pred, y)
         refusals[words] = "ValueError" if isinstance(answer, ValueError) else type(answer).__name__
-    return {"losses": losses, "gradients": gradients, "what made the loss": makers, "refusals": refusals}
+    return losses | {"gradients": gradients, "what the loss is": pasts, "refusals": refusals}
 
 
 @exercise(

@@ -253,8 +253,8 @@ print(shape, isinstance(shape, tuple), shape == (64, 3, 28, 28), count, rest, sh
 # ## Who chose this dtype?
 #
 # With `torch.tensor` the values choose: whole numbers make int64, numbers with a point float32, `True` and `False`
-# bool. An array brings its own dtype along. With `zeros`, `ones` and `randn` the default is float32, and the `_like`
-# constructors take over what they are shown.
+# bool. An array brings its own dtype along. With `zeros`, `ones` and `randn` the default is float32; `full` asks its fill
+# value, and the `_like` constructors take over the dtype that they are shown.
 
 # %% tags=["demonstration", "teaches:inferred-dtype", "form:worked", "needs:constructors"]
 lines = [
@@ -399,6 +399,9 @@ except RuntimeError as error:
 # %% [markdown]
 # So data from NumPy makes everything 64 bits wide wherever it is added, and stops the program where it is multiplied
 # as a matrix. Convert once, where data comes in.
+
+# %% [markdown]
+# ## Which numbers there are
 #
 # A dtype also decides which numbers exist. 32 bits hold no 0.1, and beyond 2 to the power of 24 not every whole
 # number:
@@ -482,6 +485,9 @@ for line in (
 #   the 4 of `(4,)` stands below the 3 of `(4, 3)`. Dimensions count from 0.
 # - `except in dimension 1`: everywhere else they had to agree, and in dimension 0 there are 4 and 2.
 # - `invalid for input of size 6`: 4 times 2 is not 6.
+
+# %% [markdown]
+# ## A shape that fits is not enough
 #
 # An error tells you that two sizes disagree, never which of them is wrong. For that you must know what each dimension
 # *means*. Here is a repair that silences an error and ruins the data:
@@ -729,8 +735,8 @@ def _():
 # %% [markdown]
 # ## Two windows on one memory
 #
-# `torch.tensor` copies, always. `from_numpy` and `as_tensor` open a second window on the memory that is there, and so do
-# slices, `view`, `.T`, `expand` and `.numpy()`. `.to` and `.float()` copy only if something has to change, and hand
+# `torch.tensor` copies, always. `from_numpy` opens a second window on the memory that is there, and `as_tensor` does so
+# where nothing has to be converted. Slices, `view`, `.T`, `expand` and `.numpy()` are such windows too. `.to` and `.float()` copy only if something has to change, and hand
 # back the *same tensor* if not:
 
 # %% tags=["demonstration", "teaches:sharing-or-copying", "form:worked"]
@@ -751,6 +757,9 @@ print("a slice was written to:    ", t.tolist())
 
 # %% [markdown]
 # That line was tested with float64 arrays, and shares memory on the day when somebody sends float32.
+
+# %% [markdown]
+# ## An experiment that could not have failed
 #
 # How would you test whether `t` shares `a`'s memory? Here are two experiments, and one of them could not have failed:
 
@@ -825,7 +834,8 @@ with warnings.catch_warnings(record=True) as caught:
     print("torch.tensor([a, b]):", torch.tensor([a, b]))
 print("warnings:", *sorted({str(one.message).split(". ")[0].split("\n")[0] for one in caught}), sep="\n    ")
 print("torch.stack([a, b]):", torch.stack([a, b]))
-print("a.clone():", a.clone(), "  a.detach():", a.detach(), "  a.detach().clone():", a.detach().clone())
+for line in ("a.clone()", "a.detach()", "a.detach().clone()"):
+    print(f"{line + ':':20} {eval(line)!s:38} in the memory of a: {eval(line).data_ptr() == a.data_ptr()}")
 
 # %% [markdown]
 # `clone()` copies the numbers and stays in the story. `detach()` leaves the story and shares the numbers. Whoever wants
@@ -894,7 +904,7 @@ def _():
 
 
 # %% [markdown]
-# A seed fixes the sequence, not each draw. And there is *one* sequence for everybody: whoever draws in between moves all
+# A seed fixes the sequence, not each draw. And there is *one* sequence for everybody on a device: whoever draws in between moves all
 # later numbers on, and whoever seeds begins it anew for all. Here a function seeds, and its caller's "random" numbers
 # repeat:
 

@@ -166,7 +166,7 @@ def scaled_leaf(initial, scale):
     return torch.tensor((initial * scale).tolist(), dtype=initial.dtype, device=initial.device, requires_grad=True)
 
 
-@misconception("G04")
+@misconception("G05", variant="flags the caller's tensor")
 def scaled_leaf(initial, scale):
     return initial.requires_grad_() * scale
 
@@ -608,7 +608,6 @@ def saved_bytes(build, parameters):
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
             sizes[storage.data_ptr()] = len(storage)
-    kept.clear()
     del loss
     return sum(sizes.values())
 
@@ -864,15 +863,13 @@ def where_it_died(loss, w):
         return "no leaf"
     if loss.grad_fn is None:
         return "nothing recorded"
-    seen, waiting, steps = set(), [loss.grad_fn], False
+    seen, waiting = set(), [loss.grad_fn]
     while waiting:
         node = waiting.pop()
         if node is not None and node not in seen:
             seen.add(node)
-            steps = steps or node.name() in cases.STEPS
             waiting += [following for following, _ in node.next_functions]
-    arrived = any(getattr(node, "variable", None) is w for node in seen)
-    return "flat" if steps and not arrived else "alive"
+    return "flat" if any(node.name() in cases.STEPS for node in seen) else "alive"
 
 
 @misconception(
@@ -1082,8 +1079,8 @@ def safe_sqrt(x):
 
 @misconception(
     "G19",
-    "The values and the gradient are right: relu hands nothing on at 0, whatever comes. The gradient of the "
-    "gradient is not a number, because the root still sees a 0. Which number could it see instead?",
+    "The values and the gradients are right: relu hands nothing on at 0, whatever comes. What comes there is not a "
+    "number, because the root still sees a 0. Which number could it see instead?",
     variant="saved by relu",
 )
 def safe_sqrt(x):
@@ -1383,11 +1380,12 @@ def picture(tensor, names):
     variant="names of operations",
 )
 def picture(tensor, names):
-    order, edges = [tensor.grad_fn], []
+    order, known, edges = [tensor.grad_fn], {tensor.grad_fn}, []
     for node in order:
         for following, index in node.next_functions:
             if following is not None:
-                if following not in order:
+                if following not in known:
+                    known.add(following)
                     order.append(following)
                 edges.append(f'{type(node).__name__} -> {type(following).__name__} [label="{index}"]')
     lines = [f'{type(node).__name__} [label="{node.name()}"]' for node in order]
@@ -1597,3 +1595,36 @@ def picture(tensor, names):
                 waiting.append((following, met))
                 met += 1
     return "\n".join([f"// {len(nodes)} nodes, {len(edges)} edges", "digraph {", *nodes, *edges, "}"])
+
+
+EQUIVALENT = [
+    {
+        "exercise": "saved_bytes",
+        "operator": "None",
+        "line": "storages.pop(parameter.untyped_storage().data_ptr(), None)",
+        "change": "`None` became `0`",
+        "reason": "what pop() gives for a missing key is thrown away",
+    },
+    {
+        "exercise": "where_it_died",
+        "operator": "None",
+        "line": 'return any(getattr(node, "variable", None) is w for node in seen)',
+        "change": "`None` became `0`",
+        "reason": "neither None nor 0 is the tensor w",
+    },
+    {
+        "exercise": "safe_sqrt",
+        "operator": "number",
+        "line": "harmless = torch.where(x > 0, x, 1.0)",
+        "change": "`1.0` became `2.0`",
+        "reason": "any positive number is harmless, and the second where drops its root",
+    },
+    {
+        "exercise": "routes",
+        "operator": "condition",
+        "line": "if following is not None:",
+        "change": "`following is not None` became `True`",
+        "occurrence": 2,
+        "reason": "None has no edges into it in the Counter, so that its count goes below 0 and it is never ready",
+    },
+]

@@ -1,6 +1,7 @@
 """Cases, requirements and specimens of unit 3."""
 
 import re
+import warnings
 
 import numpy
 import torch
@@ -122,11 +123,11 @@ def count_nodes(program, case):
         1: lambda: tangle(case, [x, y], case.integer(4, 9)),
         2: lambda: doublings(x, case.integer(36, 44)),
         3: lambda: pieces(case),
-        4: lambda: chain(x, case.integer(1500, 1600)),
+        4: lambda: chain(x, case.integer(3200, 3300)),
     }[case.kind]()
     found = {"nodes behind the tensor": program(root)}
     bare = case.choice([x, case.normal(case.size(1, 4)), x.detach() * 2])
-    return found | {"nodes behind a tensor without grad_fn": program(bare)}
+    return found | {"nodes behind a tensor without grad_fn": case.attempt(program, bare)}
 
 
 def pieces(case):
@@ -147,11 +148,11 @@ def chain(tensor, length):
 
 
 @exercise(
-    Same("each leaf has its number of routes", "returned.routes", weight=3),
+    Same("each leaf has its number of routes", "returned.the form of your answer", "returned.routes", weight=3),
     Same("nothing but leaves is counted", "returned.others"),
     Budget(250_000),
     arguments=("tensor",),
-    labels={"routes": "the number of routes of each leaf", "others": "entries beside the leaves"},
+    labels={"routes": "the dict of routes by leaf", "others": "the number of entries beside the leaves"},
 )
 def routes(program, case):
     x, y, z = (case.normal(requires_grad=True) for _ in range(3))
@@ -170,17 +171,19 @@ def routes(program, case):
         root = (first * second + second * frozen + third * x).sum()
     else:
         first, second = Swap.apply(x, y * z)
-        root = chain(first * second + first, case.integer(1500, 1600))
+        root = chain(first * second + first, case.integer(3200, 3300))
     return by_name(program(root), leaves)
 
 
 def by_name(found, leaves):
     """An answer that is a dict by leaf, told by the names of the leaves."""
     if not isinstance(found, dict):
-        return dict.fromkeys(("routes", "others"), f"a value of type {type(found).__name__} came back, and no dict")
+        form = f"a value of type {type(found).__name__} came back, and no dict"
+        return {"the form of your answer": form, "routes": None, "others": None}
     known = {id(leaf): name for name, leaf in leaves.items()}
     named = {known[id(key)]: count for key, count in found.items() if id(key) in known}
-    return {"routes": {name: named.get(name) for name in leaves}, "others": len(found) - len(named)}
+    counts = {name: named.get(name) for name in leaves}
+    return {"the form of your answer": "a dict", "routes": counts, "others": len(found) - len(named)}
 
 
 # ------------------------------------------------------------------------------------------- what is kept, and spoilt
@@ -301,7 +304,8 @@ def review(answer, truth):
 @exercise(
     Same("the bytes that the graph keeps are right", "returned.bytes", weight=3),
     Same("`build` is called once", "calls.build"),
-    Same("nothing that was recorded stays alive", "kept.result"),
+    Same("the loss can still go backward", "returned.backward() from the loss"),
+    Same("nothing that was recorded stays alive", "kept.graph"),
     Same("an error inside `build` comes out, and afterwards nobody listens any more", "returned.after an error"),
     arguments=("build", "parameters"),
     dtypes=("float32", "float64"),
@@ -311,33 +315,38 @@ def saved_bytes(program, case):
     n, m = case.size(3, 9), case.size(10, 16)
     w, x = case.normal(n, requires_grad=True), case.normal(n)
     square, frozen = case.normal(n, n, requires_grad=True), case.normal(n, m)
+    parameters = {0: [w], 1: [w], 2: [square, frozen], 3: [], 4: [w]}[case.kind]
+    losses = []
 
     def build():
-        if case.kind == 0:
-            h = w * x
-        elif case.kind == 1:
-            h = (w * x).exp()
-            h = h * h
-        elif case.kind == 2:
-            h = (x @ square).tanh() @ frozen
-        elif case.kind == 3:
-            h = (w.repeat(4) * 2).sigmoid()
-            case.track(result=h)
-            return (h[:n] ** 2).sum() + h[n:].exp().sum()
-        else:
-            h = (w.exp() * x).reshape(1, n) * w
-        case.track(result=h)
-        return (h**2).sum()
+        h = {
+            0: lambda: w * x,
+            1: lambda: (w * x).exp(),
+            2: lambda: (x @ square).tanh() @ frozen,
+            3: lambda: (w.repeat(4) * x.repeat(4)).sigmoid(),
+            4: lambda: (w.exp() * x).double(),
+        }[case.kind]()
+        mark = h.grad_fn.metadata[Mark] = Mark()
+        case.track(graph=mark)
+        # The same values are kept twice, or views of them.
+        losses.append((h * h).sum() if case.kind != 3 else (h[:n] ** 2).sum() + h[n:].exp().sum())
+        return losses[-1]
 
     def failing():
         raise ArithmeticError("the loss is not finite")
 
-    parameters = {0: [w], 1: [w], 2: [square, frozen], 3: [], 4: [w]}[case.kind]
     found = program(case.counted("build", build), parameters)
+    error = case.attempt(losses.pop().backward)
+    losses.clear()
     raised = case.attempt(program, failing, parameters)
     listening = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
     after = {"what came out": type(raised).__name__, "somebody still listens": listening}
-    return {"bytes": found, "after an error": after}
+    runs = "runs" if error is None else type(error).__name__
+    return {"bytes": found, "backward() from the loss": runs, "after an error": after}
+
+
+class Mark:
+    """Lives exactly as long as the node in whose metadata it is put."""
 
 
 # --------------------------------------------------------------------------------------------- where a gradient dies
@@ -349,6 +358,7 @@ STEPS = ("RoundBackward0", "FloorBackward0", "CeilBackward0", "TruncBackward0", 
     Same("the verdict is right", "returned.verdict", weight=3),
     Same("`w` is as before, its `.grad` too", "arguments.w", "arguments.w.grad", "arguments.w.requires_grad"),
     Same("`backward()` can still run", "returned.backward() after your look"),
+    Budget(250_000),
     arguments=("loss", "w"),
     visible=8,
     fresh=16,
@@ -359,7 +369,7 @@ def where_it_died(program, case):
     if case.kind in (0, 3):
         w.grad = case.normal(n)
     if case.kind == 0:
-        loss = ((w * x + v) ** 2).sum()
+        loss = doublings(((w * x + v) ** 2).sum(), case.integer(36, 44))
     elif case.kind == 1:  # the flag came after the forward pass
         w = case.normal(n)
         loss = ((w * x) ** 2).sum()
@@ -392,6 +402,7 @@ def where_it_died(program, case):
     Same("the gradient is right above 0", "returned.slopes above 0"),
     Same("the gradient is 0 everywhere else", "returned.slopes at 0 and below"),
     Same("the second slope is finite as well", "returned.second slopes"),
+    Same("no node on the way hands on a NaN", "returned.a pass that looks for NaN"),
     arguments=("x",),
     dtypes=("float32", "float64"),
 )
@@ -419,7 +430,16 @@ def safe_sqrt(program, case):
         "slopes above 0": slope.detach()[above] * x.detach()[above].sqrt(),
         "slopes at 0 and below": slope.detach()[~above],
         "second slopes": second,
+        "a pass that looks for NaN": watched_pass(program, case, x),
     }
+
+
+def watched_pass(program, case, x):
+    """What PyTorch's own search for NaN says about a backward pass."""
+    with warnings.catch_warnings(), torch.autograd.set_detect_anomaly(True):
+        warnings.simplefilter("ignore")  # it shows the forward line as a warning
+        error = case.attempt(lambda: program(x).sum().backward())
+    return "nothing found" if error is None else type(error).__name__
 
 
 # ----------------------------------------------------------------------------------------------------- the picture
@@ -429,19 +449,19 @@ _EDGE = re.compile(r'\s*"?(\w+)"?\s*->\s*"?(\w+)"?\s*\[\s*label\s*=\s*"?(\d+)"?\
 
 
 @exercise(
-    Same("every node stands there once, under its label", "returned.nodes", weight=2),
+    Same("every node stands there once, under its label", "returned.the form of your text", "returned.nodes", weight=2),
     Same("every edge stands there, with its output index and in order", "returned.edges", weight=2),
     Same("the first line says how many nodes and edges there are", "returned.first line"),
     Same("drawn again from a new graph, the text is the same", "returned.drawn again"),
     Budget(400_000),
     arguments=("tensor", "names"),
-    labels={"nodes": "the labels", "drawn again": "the text drawn again"},
+    labels={"nodes": "the list of labels", "edges": "the list of edges by node", "drawn again": "the text drawn again"},
 )
 def picture(program, case):
     numbers = [case.number(1, 9) for _ in range(3)]
-    length, names = case.integer(1500, 1600), ["x", "y", "v"]
+    length, names = case.integer(3200, 3300), ["x", "y", "v"]
     if case.kind == 3:
-        names = ['the "old" x', "y\\n", "v[0] -> v[1];"]
+        names = ["x\\n", 'the "old" y', "v[0] -> v[1];"]
 
     def build():
         x, y = (torch.tensor(number, device=case.device, requires_grad=True) for number in numbers[:2])
@@ -463,40 +483,58 @@ def picture(program, case):
 
 def read(text):
     """What a text in the agreed part of DOT says: labels and edges, with nodes numbered from the root."""
-    parts = ("nodes", "edges", "first line")
+    found = dict.fromkeys(("nodes", "edges", "first line"))
+    try:
+        return found | parsed(text) | {"the form of your text": "as agreed"}
+    except Unreadable as problem:
+        return found | {"the form of your text": str(problem)}
+
+
+class Unreadable(Exception):
+    """What keeps a text from being read."""
+
+
+def parsed(text):
+    """The parts of a text; raises Unreadable where it is not in the agreed form."""
     if not isinstance(text, str):
-        return dict.fromkeys(parts, f"a value of type {type(text).__name__} came back, and no text")
+        raise Unreadable(f"a value of type {type(text).__name__} came back, and no text")
     first, *lines = [line for line in text.splitlines() if line.strip()] or [""]
     counts = re.fullmatch(r"//\s*(\d+) nodes?, (\d+) edges?\.?\s*", first)
-    first_line = [int(count) for count in counts.groups()] if counts else f"it reads {first[:60]!r}"
     if len(lines) < 2 or not re.fullmatch(r"digraph\s*\w*\s*\{", lines[0].strip()) or lines[-1].strip() != "}":
-        return dict.fromkeys(parts, "below the first line there is no digraph { ... } around the lines")
-    labels, leaving, entered = {}, {}, set()
-    for line in lines[1:-1]:
-        node, edge = _NODE.fullmatch(line), _EDGE.fullmatch(line)
-        if node and node[1] in labels:
-            return dict.fromkeys(parts, "a node has two lines")
-        if node:
-            labels[node[1]] = re.sub(r"\\(.)", r"\1", node[2])
-        elif edge:
-            leaving.setdefault(edge[1], []).append((edge[2], int(edge[3])))
-            entered.add(edge[2])
-        else:
-            return dict.fromkeys(parts, f"this line is neither a node nor an edge: {line.strip()[:80]!r}")
+        raise Unreadable("below the first line there is no digraph { ... } around the lines")
+    labels, leaving = statements(lines[1:-1])
+    entered = {to for edges in leaving.values() for to, _ in edges}
     if not entered | set(leaving) <= set(labels):
-        return dict.fromkeys(parts, "an edge has an end that no line declares")
+        raise Unreadable("an edge has an end that no line declares")
     roots = [name for name in labels if name not in entered]
     if len(roots) != 1:
-        return dict.fromkeys(parts, f"{len(roots)} nodes have no edge that leads to them; expected the first alone")
+        raise Unreadable(f"{len(roots)} nodes have no edge that leads to them; expected one, the first")
     numbers, waiting = {}, [roots[0]]
     while waiting:
         name = waiting.pop()
         if name not in numbers:
             numbers[name] = len(numbers)
             waiting += [to for to, _ in reversed(leaving.get(name, []))]
-    order = sorted(labels, key=lambda name: numbers.get(name, len(labels)))
+    if len(numbers) < len(labels):
+        raise Unreadable("no way along the edges leads from the first node to every other")
     return {
-        "nodes": [labels[name] for name in order],
-        "edges": [[[numbers[to], index] for to, index in leaving.get(name, [])] for name in order if name in numbers],
-        "first line": first_line,
+        "nodes": [labels[name] for name in numbers],
+        "edges": [[[numbers[to], index] for to, index in leaving.get(name, [])] for name in numbers],
+        "first line": [int(count) for count in counts.groups()] if counts else f"it reads {first[:60]!r}",
     }
+
+
+def statements(lines):
+    """The labels of the nodes by name, and by name of a node the edges that leave it."""
+    labels, leaving = {}, {}
+    for line in lines:
+        node, edge = _NODE.fullmatch(line), _EDGE.fullmatch(line)
+        if node and node[1] in labels:
+            raise Unreadable("a node has two lines")
+        if node:
+            labels[node[1]] = re.sub(r"\\(.)", r"\1", node[2])
+        elif edge:
+            leaving.setdefault(edge[1], []).append((edge[2], int(edge[3])))
+        else:
+            raise Unreadable(f"this line is neither a node nor an edge: {line.strip()[:80]!r}")
+    return labels, leaving

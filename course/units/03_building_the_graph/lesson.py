@@ -779,8 +779,9 @@ print("pack returns tensor.detach():    still alive", alive_after(lambda tensor:
 # whole, however many nodes keep it or views of it. The storages of `parameters`, a list of tensors, do not count,
 # whether they are tracked or not.
 #
-# After the call nothing that `build` recorded stays alive. An error inside `build` comes out of `saved_bytes`, and then
-# too nobody listens any more. Complete the two places; both values of `storages` and its keys are yours to choose.
+# After the call the loss can go backward as ever, and where nobody holds it, nothing that `build` recorded stays alive.
+# An error inside `build` comes out of `saved_bytes`, and then too nobody listens any more. The sum at the end is given;
+# fill `storages`.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -982,7 +983,8 @@ print("values", y.detach(), "slopes", x.grad)
 #
 # Repair `torch.where(x > 0, x.sqrt(), 0.0)` as `safe_sqrt(x)`, for a float tensor of any shape. Return a tensor of the
 # same shape and dtype: the root where `x` is positive, and 0 elsewhere, exactly. Its gradient in `x` is that of the root
-# where `x` is positive, however small, and 0 elsewhere. The gradient of that gradient is finite as well.
+# where `x` is positive, however small, and 0 elsewhere. The gradient of that gradient is finite as well, and no node on
+# the way back hands on a NaN, so that `torch.autograd.detect_anomaly()` finds none.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
