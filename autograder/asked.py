@@ -1,5 +1,7 @@
 """What an assignment asks for: its graded cells in their order, and the lines of tests that no page shows."""
 
+import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from autograder.intake.master import role
 
 #: Shorter lines of tests, such as `score` or `else:`, stand in many a text that has nothing to do with them.
 SHORTEST_LINE = 12
-IN_PLACE = "(a line of the test)"
+LEFT_OUT = "(its message has lines of the test and is left out)"
 
 
 @dataclass(frozen=True)
@@ -54,18 +56,40 @@ class Asked:
         return cls(tuple(_told_apart(cells)), tuple(tests))
 
     @cached_property
-    def _lines(self) -> list[str]:
-        lines = {line.strip() for test in self.tests for line in test.splitlines()}
-        return sorted((line for line in lines if len(line) >= SHORTEST_LINE), key=len, reverse=True)
+    def _lines(self) -> set[str]:
+        lines = {_bare(line) for test in self.tests for line in _code_lines(test)}
+        return {line for line in lines if len(line) >= SHORTEST_LINE}
 
     def without_tests(self, text: str) -> str:
-        """The text with every line of an ordinary test cell in it left out.
+        """The text, `Type: message`, without its message where a line of an ordinary test cell is in that.
 
         A learner's program runs in one process with these tests and can read them; what it raises is shown.
         """
-        for line in self._lines:
-            text = text.replace(line, IN_PLACE)
-        return text
+        name, _, _ = text.partition(": ")
+        if not self._is_in(text):
+            return text
+        return LEFT_OUT if self._is_in(name) else f"{name}: {LEFT_OUT}"
+
+    def _is_in(self, text: str) -> bool:
+        bare = _bare(text)
+        return any(line in bare for line in self._lines)
+
+
+def _bare(text: str) -> str:
+    """Text without what differs between a source, its copy with another indentation, and its repr."""
+    return re.sub(r"\\n|[\s\\'\"]", "", text)
+
+
+def _code_lines(test: str) -> Iterator[str]:
+    """Yields the lines of a test that are not merely text, which may be the message that learners are to read."""
+    try:
+        nodes = [node for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Constant | ast.JoinedStr)]
+    except SyntaxError:  # a magic of IPython
+        nodes = []
+    texts = {number for node in nodes for number in range(node.lineno + 1, node.end_lineno + 1)}
+    for number, line in enumerate(test.splitlines(), 1):
+        if number not in texts and not re.match(r"""\s*[A-Za-z]{0,2}['"]""", line):
+            yield line
 
 
 def _graded(notebook: str, cells) -> Iterator[tuple[AskedCell, str | None]]:

@@ -97,6 +97,9 @@ def grade(
     weak: Annotated[
         bool, typer.Option("--allow-weak-sandbox", help="Grade even where learners' code cannot be confined.")
     ] = False,
+    strong: Annotated[
+        bool, typer.Option("--strong-sandbox", help="Add a private file tree, some 10 ms for each notebook.")
+    ] = False,
     doctor: Annotated[bool, typer.Option("--doctor", help="Only say what the sandbox enforces here.")] = False,
 ) -> None:
     """Grade what lies in submitted/ into the gradebook, whatever changed since the last time."""
@@ -109,16 +112,17 @@ def grade(
     folders = Folders(course)
     for name in units:
         if not any(folders.step(step, ".", name).is_dir() for step in ("source", "release")):
-            raise typer.BadParameter(f"there is no assignment {name} in {folders.root}.")
+            known = ", ".join(folders.assignments()) or "none yet"
+            raise typer.BadParameter(f"there is no unit {name} in {folders.root}. Units here: {known}.")
     try:
         limits = limits_of(folders, **{key: value for key, value in given.items() if value is not None})
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     if doctor:
-        report = sandbox_here(folders, limits)
+        report = sandbox_here(folders, limits, strong)
         print("\n".join(report.lines()))
         _exit(report.level in ("STANDARD", "STRONG"))
-    options = Options(limits, jobs, force, new_seed, all_cells, weak)
+    options = Options(limits, jobs, force, new_seed, all_cells, weak, strong)
     _exit(all(graded.fine for graded in run(units or None, students or None, folders.root, options, json_file)))
 
 

@@ -65,6 +65,11 @@ class Folders:
         settings = self.root / "course" / "units" / unit / "unit.toml"
         return tomllib.loads(settings.read_text(encoding="utf-8"))["title"] if settings.is_file() else unit
 
+    def assignments(self) -> list[str]:
+        """The assignments that have a source or a release, by name."""
+        above = {self.step(name, ".", "assignment").parent for name in ("source", "release")}
+        return sorted({path.name for folder in above if folder.is_dir() for path in folder.iterdir() if path.is_dir()})
+
     def submissions(
         self, units: Iterable[str] | None = None, students: Iterable[str] | None = None
     ) -> Iterator[tuple[str, str]]:

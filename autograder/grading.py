@@ -63,6 +63,7 @@ class Options:
     new_seed: bool = False
     all_cells: bool = False
     allow_weak_sandbox: bool = False
+    strong_sandbox: bool = False
 
 
 def grade(
@@ -95,7 +96,7 @@ def grade(
     done.sort(key=lambda graded: (graded.unit, graded.student))
     _summarise(done)
     if json_file:
-        _write_json(json_file, settings, run.report or sandbox_here(folders, limits), done)
+        _write_json(json_file, settings, run.report or sandbox_here(folders, limits, options.strong_sandbox), done)
     return done
 
 
@@ -124,7 +125,7 @@ def _settings(folders: Folders, assignments: list[str], limits: Limits, options:
     return Settings(
         course=folders.root,
         limits=limits,
-        plan=plan_here(limits),
+        plan=plan_here(limits, options.strong_sandbox),
         versions=versions(),
         seeds={assignment: seeds.of(assignment, options.new_seed) for assignment in assignments},
         all_cells=options.all_cells,
@@ -143,14 +144,14 @@ def limits_of(folders: Folders, **given: float) -> Limits:
     return Limits(**(own | configured | given))
 
 
-def plan_here(limits: Limits) -> sandbox.Plan:
-    """What children shut themselves in with on this machine."""
-    return sandbox.plan([Path(autogradlab.__file__).parent], limits)
+def plan_here(limits: Limits, strong: bool = False) -> sandbox.Plan:
+    """What children shut themselves in with on this machine; `strong` adds what costs some 10 ms a notebook."""
+    return sandbox.plan([Path(autogradlab.__file__).parent], limits, strong)
 
 
-def sandbox_here(folders: Folders, limits: Limits) -> sandbox.Report:
+def sandbox_here(folders: Folders, limits: Limits, strong: bool = False) -> sandbox.Report:
     """What the sandbox enforces on this machine, as tried from inside."""
-    parent = make_parent(plan_here(limits), limits)
+    parent = make_parent(plan_here(limits, strong), limits)
     try:
         return examine(parent, _secret(folders))
     except EngineError as error:

@@ -4,13 +4,10 @@ import json
 import shutil
 from pathlib import Path
 
-import nbformat
 import pytest
-from autogradlab.verdicts import MIME
 
 from autograder import classroom
 from autograder.demo import demo, note_built
-from autograder.execution import record_of
 from autograder.folders import Folders
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,15 +90,9 @@ def test_a_wrong_name_is_found_and_listed(course, run):
         for exercise, entry in given.items()
         if entry["kind"] == "misconception"
     )
-    path = course.notebook("autograded", learner, UNIT)
-    notebook = nbformat.read(path, as_version=4)
-    for cell in notebook.cells:
-        record = record_of(cell)
-        if record and record["exercise"] == exercise:
-            (output,) = [output for output in cell.outputs if MIME in output.get("data", {})]
-            output.data[MIME]["misconceptions"] = [{"id": "X99", "name": "made up", "message": "?", "explains": [0]}]
-    path.chmod(0o644)
-    nbformat.write(notebook, path)
+    result = course.result(UNIT, learner)
+    result["notebooks"][0]["cells"][f"{exercise}_tests"]["misconceptions"] = ["X99"]
+    course.note_result(UNIT, learner, result)
     wrong, out, _ = run()
     assert len(wrong) == 1 and wrong[0].startswith(f"{learner}, {exercise}: ") and "named X99" in wrong[0]
     assert wrong[0] in out

@@ -252,7 +252,7 @@ def test_limits_come_from_the_command_then_the_course_then_the_engine(tmp_path):
 def test_a_sandbox_that_is_too_weak_is_refused_unless_accepted(course, monkeypatch, capsys):
     root, _ = course
     weak = {"landlock": "left out by this test", "seccomp": "left out by this test"}
-    monkeypatch.setattr(grading, "plan_here", lambda limits: grading.sandbox.plan([], limits, without=weak))
+    monkeypatch.setattr(grading, "plan_here", lambda limits, strong: grading.sandbox.plan([], limits, without=weak))
     options = Options(limits=Limits(cell_seconds=5))
     with pytest.raises(GradingError, match="has to be STANDARD"):
         grade(root=root, students=["copies"], options=options)

@@ -17,7 +17,7 @@ CASES = Path(__file__).parent / "cases" / "submissions"
 def course(tmp_path, monkeypatch):
     """Three submissions, on a machine that has none of the sandbox's layers."""
 
-    def plan(limits):
+    def plan(limits, strong):
         return sandbox.plan([], limits, without=dict.fromkeys(sandbox.LAYERS, "not on this system: use WSL2"))
 
     monkeypatch.setattr(grading, "plan_here", plan)

@@ -219,6 +219,42 @@ def test_the_mistakes_that_raise_are_shown_raising(run):
         assert error in run.output
 
 
+#: What the catalogue says was measured of its newer entries: an expression, and its value.
+MEASURED = {
+    "C28": ("torch.tensor(numpy.array([1.5])).dtype", torch.float64),
+    "C29": ("[round(f(100, 100).mean().item(), 1) + 0.0 for f in (torch.rand, torch.randn)]", [0.5, 0.0]),
+    "C30": ("torch.ones(3).unsqueeze_(1).shape", (3, 1)),
+    "C31": ("torch.ones(1, 1).squeeze().shape", ()),
+    "C32": ("(torch.ones(1, 3) - torch.ones(3, 1)).shape", (3, 3)),
+    "C33": ("torch.stack([torch.ones(4), torch.ones(4)]).shape", (2, 4)),
+    "C35": ("(lambda a: a.data_ptr() == a[1:].data_ptr())(torch.ones(3))", False),
+    "C37": ("(lambda a: torch.equal(a, a.clone()))(torch.ones(3))", True),
+    "C38": ("torch.eye(int(torch.tensor([0, 2]).max()) + 1)[torch.tensor([0, 2])].shape", (2, 3)),
+    "C40": ("torch.as_strided(torch.arange(6), (3, 2), (1, 3)).tolist()", [[0, 3], [1, 4], [2, 5]]),
+    "C41": ("torch.as_strided(torch.arange(6), (2,), (1,), 3).tolist()", [3, 4]),
+    "C42": ("torch.tensor([0.5]).requires_grad", False),
+    "C47": ("torch.ones(2, 3).T.clone().is_contiguous()", False),
+    "C48": ("torch.tensor(numpy.zeros((0, 3)).tolist()).shape", (0,)),
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_the_catalogue_measured_is_what_happens(name):
+    expression, value = MEASURED[name]
+    assert eval(expression, {"torch": torch, "numpy": numpy}) == value
+
+
+@pytest.mark.parametrize(
+    ("update", "w", "loss"),
+    [("w - 0.01 * w.grad", 1.58, 32.9), ("w + 0.01 * w.grad", 2.42, 68.2), ("w - 0.01 * x.grad", 1.72, 38.0)],
+)
+def test_the_first_step_and_its_wrong_sisters_lead_where_the_catalogue_says(update, w, loss):
+    x, weight = torch.tensor(3.0, requires_grad=True), torch.tensor(2.0, requires_grad=True)
+    ((weight * x + 1) ** 2).backward()
+    moved = eval(update, {"w": weight, "x": x}).item()
+    assert moved == pytest.approx(w) and (3 * moved + 1) ** 2 == pytest.approx(loss, abs=0.06)
+
+
 # --- the exercises ---------------------------------------------------------------------------------------------------
 
 

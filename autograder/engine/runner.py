@@ -189,7 +189,8 @@ class NotebookRun:
         stopped = self._stopped_exercises.get(name)
         if status == "not attempted" and stopped is not None:
             result, scored.reason = referee.refused(self._unit, name, stopped.message), stopped.reason
-        elif reason in ("wrong", "died") or status == "not attempted" and any(map(self._changed, self._answers)):
+        # Whatever limit was reached, a thread of an earlier cell may have reached it.
+        if scored.reason not in (None, "not attempted") or any(map(self._changed, self._answers)) and scored.reason:
             better, better_reason = self._second_verdict(name)
             if better is not None and float(better) > float(result):
                 better.record["text"] += f"\n\n{CLEAN_SESSION}"
@@ -221,7 +222,7 @@ class NotebookRun:
         """The verdict in a fresh child with set-up and what the exercise needs; None where that changes nothing."""
         wanted = set(self._unit.needed(name))
         sources = [cell.source for cell in self._notebook.cells if _belongs(cell, wanted)]
-        if sources == self._history:
+        if not self._is_cleaner(sources):
             return None, None
         child = self._new_child()
         try:
@@ -233,13 +234,17 @@ class NotebookRun:
         finally:
             child.close()
 
+    def _is_cleaner(self, sources: list[str]) -> bool:
+        """Whether a session with these cells alone lacks one that has been run, or that has ended a child."""
+        return sources != self._history and not set(self._history) < set(sources)
+
     # -------------------------------------------------------------------------------------------- ordinary test cells
 
     def _test(self, cell: NotebookNode) -> Scored:
         """The score of an ordinary test cell, as nbgrader would give it; not refereed."""
         points = float(cell.metadata.nbgrader.points)
         outcome = self._tested(cell, points, self._ask)
-        if outcome.scored.score < points and outcome.scored.reason == "wrong":
+        if outcome.scored.score < points and outcome.scored.reason != "invalid score":
             second = self._second_test(cell, points)
             if second is not None and second.scored.score > outcome.scored.score:
                 outcome = second
@@ -278,7 +283,7 @@ class NotebookRun:
             for other in self._notebook.cells
             if other.cell_type == "code" and (other.metadata["autogradlab"]["role"] == "setup" or id(other) in own)
         ]
-        if not own or sources == self._history:
+        if not own or not self._is_cleaner(sources):
             return None
         child = self._new_child()
         try:
@@ -347,8 +352,8 @@ def limit_in(raised) -> str | None:
     """The limit that an exception speaks of, so that the reason is the cause and not the symptom."""
     if type(raised) is not dict:
         return None
-    name, value = str(raised.get("name")), str(raised.get("value"))
-    files = raised.get("files") if type(raised.get("files")) is list else []
+    name, value = referee.plain_text(raised.get("name")), referee.plain_text(raised.get("value"))
+    files = [file for file in raised["files"] if type(file) is str] if type(raised.get("files")) is list else []
     refusals = ("can't allocate memory", "not enough memory", "CUDA out of memory")
     if name == "MemoryError" or any(words in value for words in refusals):
         return "memory"

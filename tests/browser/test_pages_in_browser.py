@@ -3,24 +3,35 @@
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from autograder import feedback, pages, report
+from autograder import feedback, pages, records, report
+from autograder.records import GradedSubmission
 
 RECORDS = Path(__file__).resolve().parents[1] / "data" / "class_records.json"
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 
+def several(submission):
+    """The submission as if half of its exercises were another notebook's, which could not be read."""
+    rows = [row | {"notebook": f"problem_{number % 2}"} for number, row in enumerate(submission.rows)]
+    rows[1] |= {"status": "unreadable"}
+    read, unread = ({"notebook": f"problem_{number}", "message": "", "repairs": [], "flags": []} for number in range(2))
+    read |= {"status": "graded", "repairs": submission.notebooks[0]["repairs"]}
+    unread |= {"status": "unreadable", "message": "problem_1.ipynb, line 3: Expecting value."}
+    return GradedSubmission(**(vars(submission) | {"rows": rows, "notebooks": [read, unread], "is_current": False}))
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """The pages of the small class, by name."""
-    frame = pd.DataFrame(json.loads(RECORDS.read_text(encoding="utf-8")))
-    texts = {"report": report.page("Accumulating gradients", frame, report.draw(frame))}
-    for student, rows in frame.groupby("student"):
-        texts[student] = feedback.page("Accumulating gradients", student, rows)
+    submissions = [GradedSubmission(**one) for one in json.loads(RECORDS.read_text(encoding="utf-8"))]
+    drawn = report.draw(records.frame_of(submissions))
+    texts = {"report": report.page("Accumulating gradients", submissions, drawn)}
+    texts |= {one.student: feedback.page("Accumulating gradients", one) for one in submissions}
+    texts["several"] = feedback.page("Two notebooks", several(submissions[5]))
     folder = tmp_path_factory.mktemp("pages")
     return {name: pages.write(folder / f"{name}.html", text) for name, text in texts.items()}
 
@@ -43,7 +54,7 @@ def opened(browser, written):
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 320)])
-@pytest.mark.parametrize("name", ["report", "learner-2", "learner-3", "learner-4", "learner-5"])
+@pytest.mark.parametrize("name", ["report", "several", *(f"learner-{number}" for number in range(1, 10))])
 def test_axe_finds_nothing_and_the_page_fits(opened, artifacts, name, scheme, width):
     page = opened(name, scheme, width)
     page.screenshot(path=artifacts / f"{name}-{scheme}-{width}.png", full_page=True)
@@ -54,9 +65,9 @@ def test_axe_finds_nothing_and_the_page_fits(opened, artifacts, name, scheme, wi
 def test_every_wide_table_can_be_reached_and_scrolled_with_the_keyboard(opened):
     page = opened("report", "light", 320)
     reached = set()
-    for _ in range(3):
+    for _ in range(4):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.getAttribute('aria-label')"))
-    assert reached == {"Learners and exercises", "Exercises", "Misconceptions"}
+    assert reached == {"Learners and exercises", "Out of the ordinary", "Exercises", "Misconceptions"}
     page.keyboard.press("ArrowRight")
     page.wait_for_function("document.activeElement.scrollLeft > 0")
