@@ -27,7 +27,6 @@ from autograder.proofs import (
     prove_mutants,
     prove_rewrites,
 )
-from autograder.proofs_of_grading import prove_grading
 from autograder.proofs_of_lessons import prove_lesson
 from autograder.proofs_of_predictions import prove_changed_answers, prove_other_forms, prove_predictions
 from autograder.trials import devices
@@ -110,7 +109,6 @@ def _jobs(unit: str, course: Path, into: Path) -> Iterator[Job]:
         for name in names:
             yield unit, name, partial(_prove, prove, unit, name, course)
     yield unit, None, partial(prove_lesson, unit, course, into)
-    yield unit, None, partial(prove_grading, unit, course, into)
     for name, exercise in loaded.exercises.items():
         if exercise.is_prediction:
             for prove in (prove_predictions, prove_changed_answers, prove_other_forms):

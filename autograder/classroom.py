@@ -64,7 +64,7 @@ def make_class(unit: str, root: Path | None = None, learners: int = LEARNERS, se
             f"{folders.step('submitted', '', '')} holds submissions of {unit} by learners whom the demo did not make "
             f"up ({', '.join(sorted(strangers)[:3])}). Expected none; move the folder aside before the demo."
         )
-    answers = assign(choices(unit, folders.root), learners, random.Random(f"{unit} {seed}"))
+    answers = assign(choices(unit, folders.root / "course"), learners, random.Random(f"{unit} {seed}"))
     released = nbformat.read(folders.notebook("release", ".", unit), as_version=4)
     for learner, given in answers.items():
         _write_if_new(folders.notebook("submitted", learner, unit), _submission(released, given))
@@ -115,9 +115,9 @@ def _mistake(entry: dict, row) -> str:
     return "" if row.status == wanted else f"{what} came out {row.status} and named {named}; expected {wanted}"
 
 
-def choices(unit: str, root: Path | None = None) -> dict[str, Choice]:
+def choices(unit: str, course: Path = lessons.COURSE) -> dict[str, Choice]:
     """What can be put into each answer cell of a unit, in the order of the lesson."""
-    lesson = lessons.read(unit, Path(root or lessons.ROOT) / "course")
+    lesson = lessons.read(unit, course)
     exercises = load_cases(lesson.directory / "cases.py")
     attempts = lessons.attempts(lesson, exercises)
     return {

@@ -47,6 +47,10 @@ class ContentError(Exception):
         self.problems = list(problems)
         super().__init__("\n".join(map(str, self.problems)))
 
+    def __reduce__(self):
+        # From its message alone, another process could not make it again.
+        return ContentError, (self.problems,)
+
 
 @dataclass(frozen=True)
 class Cell:

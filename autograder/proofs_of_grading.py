@@ -35,7 +35,7 @@ def prove_grading(unit: str, course: Path, into: Path) -> Proof:
     files = {path.name: path.read_bytes() for path in release.iterdir() if path.suffix != ".ipynb" and path.is_file()}
     parent = Parent(plan, limits)
     try:
-        for given in _notebooks(choices(unit, course.parent), random.Random(unit)):
+        for given in _notebooks(choices(unit, course), random.Random(unit)):
             run = NotebookRun(parent, _handed_in(released, given), files, known, 0)
             run.run()
             for name, answer in given.items():

@@ -11,11 +11,12 @@ from autograder.build import current
 from autograder.gates import check
 from autograder.lessons import ContentError, Lesson, Problem
 from autograder.proofs import Proof, Unit, load, problem_of
+from autograder.proofs_of_grading import prove_grading
 from autograder.trials import Trial
 
 
 def prove_lesson(unit: str, course: Path, into: Path) -> Proof:
-    """The gates hold, the built files are current, and set-up, answers and checks run without the demonstrations."""
+    """The gates hold, the built files are current, and cells run without the demonstrations, here and in the engine."""
     proof = Proof(problems=list(check([unit], course)))
     try:
         loaded = load(unit, course)
@@ -28,6 +29,10 @@ def prove_lesson(unit: str, course: Path, into: Path) -> Proof:
     for name, exercise in loaded.exercises.items():
         if not exercise.is_prediction:
             proof.problems += _scoring_stub(loaded, name)
+    if not proof.problems:
+        graded = prove_grading(unit, course, into)
+        proof.problems += graded.problems
+        proof.remarks += graded.remarks
     return proof
 
 

@@ -151,7 +151,7 @@ def test_every_misconception_of_the_unit_is_in_the_class(course):
     generator = random.Random(0)
     known = {
         (name, answer.id, answer.words)
-        for name, choice in classroom.choices(UNIT, folders.root).items()
+        for name, choice in classroom.choices(UNIT, folders.root / "course").items()
         for answer in (draw(generator) for draw in choice.misconceptions)
     }
     assert put_in == known

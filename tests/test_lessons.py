@@ -1,6 +1,7 @@
 """A unit's folder is read as its author wrote it, and its programs run without a notebook."""
 
 import inspect
+import pickle
 import shutil
 import traceback
 from pathlib import Path
@@ -170,3 +171,9 @@ def test_a_missing_unit_toml_is_named(course):
     (course / "units" / TINY / "unit.toml").unlink()
     with pytest.raises(ContentError, match=r"unit\.toml is missing"):
         lessons.read(TINY, course)
+
+
+def test_what_is_wrong_with_content_reaches_another_process_whole():
+    problem = lessons.Problem(Path("lesson.py"), 7, "something is wrong", "Mend it")
+    again = pickle.loads(pickle.dumps(ContentError([problem])))
+    assert again.problems == [problem] and str(again) == str(problem)

@@ -235,7 +235,7 @@ class NotebookRun:
             child.close()
 
     def _is_cleaner(self, sources: list[str]) -> bool:
-        """Whether a session with these cells alone lacks one that has been run, or that has ended a child."""
+        """Whether a session with these cells alone leaves out any that has been run."""
         return sources != self._history and not set(self._history) < set(sources)
 
     # -------------------------------------------------------------------------------------------- ordinary test cells
@@ -309,10 +309,9 @@ def _scored_value(reply: dict, points: float, printed: list[NotebookNode]) -> _T
     if kind in ("none", "other"):
         return _Tested(Scored(points, points), printed + shown)
     if kind == "number" and type(number) is float and 0 <= number <= points:
-        return _Tested(
-            Scored(number, points, None if number == points else "wrong"),
-            [*printed, _result({"text/plain": f"{number!r}" if float_of(text) != number else text})],
-        )
+        told = referee.plain_text(text) if float_of(text) == number else f"{number!r}"
+        scored = Scored(number, points, None if number == points else "wrong")
+        return _Tested(scored, [*printed, _result({"text/plain": told})])
     found = referee.plain_text(text)[:200] if type(text) is str else "nothing"
     said = f"The test's last line gave {found}, which is not a number from 0 to {points:g}."
     return _Tested(Scored(0.0, points, "invalid score", said), [*printed, error("InvalidScore", said)])

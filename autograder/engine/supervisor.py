@@ -177,8 +177,12 @@ def _sweep() -> None:
     """Remove the scratch folders of runs that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}[0-9]*-*"):
         number = folder.name.removeprefix(SCRATCH).split("-")[0]
-        if number.isdigit() and not Path("/proc", number).exists() and folder.lstat().st_uid == os.getuid():
-            remove(folder)
+        if not number.isdigit() or Path("/proc", number).exists():
+            continue
+        with contextlib.suppress(FileNotFoundError):  # another process sweeps, too
+            # In a folder where everybody may write, a name alone says nothing.
+            if folder.lstat().st_uid == os.getuid() and not folder.is_symlink():
+                remove(folder)
 
 
 class Child:

@@ -112,6 +112,7 @@ def travelling(folder: Folder, master: Master) -> tuple[dict[str, bytes], list[s
     Modules that would be taken for installed ones and settings of programs are ignored, with a flag in the folder's.
     """
     files, repairs = {}, []
+    own = {*master.files, *(f"{notebook}.ipynb" for notebook in master.notebooks)}
     for name, data in folder.files.items():
         parts = name.split("/")
         if any(_matches(part, master.ignored) for part in parts):
@@ -120,6 +121,8 @@ def travelling(folder: Folder, master: Master) -> tuple[dict[str, bytes], list[s
             folder.flags.append(f"{_printable(name)} holds settings of programs; it was ignored.")
         elif shadowed := _shadows(name, master):
             folder.flags.append(f"{_printable(name)} bears the name of the module {shadowed}; it was ignored.")
+        elif place := _in_the_place_of(name, own):
+            folder.flags.append(f"{_printable(name)} is in the place of the assignment's own {place}; it was ignored.")
         elif name in master.files and name not in master.replaceable:
             if data != master.files[name]:
                 repairs.append(f"{_printable(name)} had been changed; the assignment's own was put back.")
@@ -128,6 +131,11 @@ def travelling(folder: Folder, master: Master) -> tuple[dict[str, bytes], list[s
     if FILE in files and files[FILE].strip() and handed_in_at(files[FILE]) is None:
         folder.flags.append(f"{FILE} says no time that can be read; the submission is taken as if it had none.")
     return files | {name: data for name, data in master.files.items() if name not in files}, repairs
+
+
+def _in_the_place_of(name: str, own: set[str]) -> str | None:
+    """The assignment's file that cannot lie beside this one: where one is a file, the other has a folder."""
+    return next((file for file in own if name.startswith(f"{file}/") or file.startswith(f"{name}/")), None)
 
 
 def _shadows(name: str, master: Master) -> str | None:

@@ -1,6 +1,8 @@
 """Cases, requirements and specimens of unit 3."""
 
+import contextlib
 import re
+import sys
 import warnings
 
 import numpy
@@ -123,9 +125,10 @@ def count_nodes(program, case):
         1: lambda: tangle(case, [x, y], case.integer(4, 9)),
         2: lambda: doublings(x, case.integer(36, 44)),
         3: lambda: pieces(case),
-        4: lambda: chain(x, case.integer(3200, 3300)),
+        4: lambda: chain(x, case.integer(420, 440)),
     }[case.kind]()
-    found = {"nodes behind the tensor": program(root)}
+    with shallow():
+        found = {"nodes behind the tensor": program(root)}
     bare = case.choice([x, case.normal(case.size(1, 4)), x.detach() * 2])
     return found | {"nodes behind a tensor without grad_fn": case.attempt(program, bare)}
 
@@ -138,6 +141,23 @@ def pieces(case):
     for part in parts[1:]:
         product = product * part
     return product.sum()
+
+
+@contextlib.contextmanager
+def shallow(calls=300):
+    """Lets functions call each other this deep and no deeper, wherever they run.
+
+    How deep Python goes differs from one program to the next, and graphs as deep as the usual limit take long to make.
+    """
+    frame, depth = sys._getframe(), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(depth + calls)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def chain(tensor, length):
@@ -171,8 +191,10 @@ def routes(program, case):
         root = (first * second + second * frozen + third * x).sum()
     else:
         first, second = Swap.apply(x, y * z)
-        root = chain(first * second + first, case.integer(3200, 3300))
-    return by_name(program(root), leaves)
+        root = chain(first * second + first, case.integer(420, 440))
+    with shallow():
+        found = program(root)
+    return by_name(found, leaves)
 
 
 def by_name(found, leaves):
@@ -304,7 +326,11 @@ def review(answer, truth):
 @exercise(
     Same("the bytes that the graph keeps are right", "returned.bytes", weight=3),
     Same("`build` is called once", "calls.build"),
-    Same("the loss can still go backward", "returned.backward() from the loss"),
+    Same(
+        "the graph keeps its tensors and no copies, and the loss can go backward",
+        "returned.what the graph keeps",
+        "returned.backward() from the loss",
+    ),
     Same("nothing that was recorded stays alive", "kept.graph"),
     Same("an error inside `build` comes out, and afterwards nobody listens any more", "returned.after an error"),
     arguments=("build", "parameters"),
@@ -316,18 +342,20 @@ def saved_bytes(program, case):
     w, x = case.normal(n, requires_grad=True), case.normal(n)
     square, frozen = case.normal(n, n, requires_grad=True), case.normal(n, m)
     parameters = {0: [w], 1: [w], 2: [square, frozen], 3: [], 4: [w]}[case.kind]
-    losses = []
+    losses, kept = [], []
 
     def build():
         h = {
             0: lambda: w * x,
             1: lambda: (w * x).exp(),
             2: lambda: (x @ square).tanh() @ frozen,
-            3: lambda: (w.repeat(4) * x.repeat(4)).sigmoid(),
-            4: lambda: (w.exp() * x).double(),
+            3: lambda: (w * w).repeat(4).sigmoid(),
+            4: lambda: (w.exp() * x * w).double(),
         }[case.kind]()
         mark = h.grad_fn.metadata[Mark] = Mark()
         case.track(graph=mark)
+        if case.kind in (1, 3):  # these operations keep their output
+            kept.append("itself" if h.grad_fn._saved_result.data_ptr() == h.data_ptr() else "a copy")
         # The same values are kept twice, or views of them.
         losses.append((h * h).sum() if case.kind != 3 else (h[:n] ** 2).sum() + h[n:].exp().sum())
         return losses[-1]
@@ -336,13 +364,14 @@ def saved_bytes(program, case):
         raise ArithmeticError("the loss is not finite")
 
     found = program(case.counted("build", build), parameters)
-    error = case.attempt(losses.pop().backward)
+    # A backward frees what was kept, and would end what keeps itself alive.
+    error = case.attempt(losses[-1].backward) if case.kind in (0, 2, 4) else None
     losses.clear()
     raised = case.attempt(program, failing, parameters)
     listening = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
     after = {"what came out": type(raised).__name__, "somebody still listens": listening}
     runs = "runs" if error is None else type(error).__name__
-    return {"bytes": found, "backward() from the loss": runs, "after an error": after}
+    return {"bytes": found, "what the graph keeps": kept, "backward() from the loss": runs, "after an error": after}
 
 
 class Mark:
@@ -459,7 +488,7 @@ _EDGE = re.compile(r'\s*"?(\w+)"?\s*->\s*"?(\w+)"?\s*\[\s*label\s*=\s*"?(\d+)"?\
 )
 def picture(program, case):
     numbers = [case.number(1, 9) for _ in range(3)]
-    length, names = case.integer(3200, 3300), ["x", "y", "v"]
+    length, names = case.integer(420, 440), ["x", "y", "v"]
     if case.kind == 3:
         names = ["x\\n", 'the "old" y', "v[0] -> v[1];"]
 
@@ -476,8 +505,8 @@ def picture(program, case):
         return root, dict(zip(names, (x, y, v)))
 
     (root, leaves), (other, others) = build(), build()
-    text = program(root, leaves)
-    again = program(other, others)
+    with shallow():
+        text, again = program(root, leaves), program(other, others)
     return read(text) | {"drawn again": "the same" if text == again else "another text"}
 
 

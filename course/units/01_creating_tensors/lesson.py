@@ -69,9 +69,10 @@ def _():
 # %% [markdown]
 # ## One step down
 #
-# `w.grad` is positive, so a larger `w` makes a larger loss; a smaller one makes it smaller. A *step* moves `w` by its
-# gradient times a small *learning rate*, downwards. With `w` at 2, a gradient of 42 and a learning rate of 0.01, what
-# is `w` after the step, and is the loss at the new `w` below 49? Answer with a list of a number and `True` or `False`.
+# `w.grad` is positive, so a slightly larger `w` makes the loss larger, and a slightly smaller one makes it smaller. A
+# *step* moves `w` by its gradient times a small *learning rate*, downwards. With `w` at 2, a gradient of 42 and a
+# learning rate of 0.01, what is `w` after the step, and is the loss at the new `w` below 49? Answer with a list of a
+# number and `True` or `False`.
 
 # %% tags=["prediction"]
 commit("one_step", answer=None, confidence=None, answers=2)
@@ -210,10 +211,18 @@ print(f"randn: mean {noise.mean().item():.2f}, standard deviation {noise.std().i
 # - `ones` for what will be multiplied: a scale, a mask that lets everything through.
 # - `randn` for weights that must not all be alike: normal numbers, mean 0, standard deviation 1. (`rand` is uniform
 #   between 0 and 1.)
+
+# %% [markdown]
+# The first takes values, the other three take a size. What are the shapes of these four?
 #
-# The first takes values, the other three take a size. What are the shapes of `torch.tensor((2, 3))`, `torch.zeros((2,
-# 3))`, `torch.tensor(3)` and `torch.Tensor(3)`? Answer with a list of four shapes, each a list, like `[[4], [], [5, 5],
-# [1]]`.
+# ```python
+# torch.tensor((2, 3))
+# torch.zeros((2, 3))
+# torch.tensor(3)
+# torch.Tensor(3)
+# ```
+#
+# Answer with a list of four shapes, each a list, like `[[4], [], [5, 5], [1]]`.
 
 # %% tags=["prediction", "needs:constructors"]
 commit("values_or_size", answer=None, confidence=None, answers=4)
@@ -253,8 +262,8 @@ print(shape, isinstance(shape, tuple), shape == (64, 3, 28, 28), count, rest, sh
 # ## Who chose this dtype?
 #
 # With `torch.tensor` the values choose: whole numbers make int64, numbers with a point float32, `True` and `False`
-# bool. An array brings its own dtype along. With `zeros`, `ones` and `randn` the default is float32; `full` asks its fill
-# value, and the `_like` constructors take over the dtype that they are shown.
+# bool. An array brings its own dtype along. With `zeros`, `ones` and `randn` the default is float32; `full` asks its
+# fill value, and the `_like` constructors take over the dtype that they are shown.
 
 # %% tags=["demonstration", "teaches:inferred-dtype", "form:worked", "needs:constructors"]
 lines = [
@@ -311,9 +320,9 @@ def broken_start_values(rows, inputs, bias):
 print(broken_start_values(2, 3, [4, -1, 0, 2]))
 
 # %% [markdown]
-# It runs, and no entry is right for every list. Repair it as `start_values(rows, inputs, bias)`. `rows` and `inputs` are
-# ints, `bias` is a list of Python numbers, one for each output: whole ones, broken ones or both. Return a dict of four
-# new float32 tensors:
+# It runs, and no entry is right for every list. Repair it as `start_values(rows, inputs, bias)`. `rows` and `inputs`
+# are ints, `bias` is a list of Python numbers, one for each output: whole ones, broken ones or both. Return a dict of
+# four new float32 tensors:
 #
 # - `"bias"`: the listed numbers, tracked (`requires_grad`);
 # - `"state"`: zeros, shape (rows, outputs);
@@ -736,8 +745,8 @@ def _():
 # ## Two windows on one memory
 #
 # `torch.tensor` copies, always. `from_numpy` opens a second window on the memory that is there, and `as_tensor` does so
-# where nothing has to be converted. Slices, `view`, `.T`, `expand` and `.numpy()` are such windows too. `.to` and `.float()` copy only if something has to change, and hand
-# back the *same tensor* if not:
+# where nothing has to be converted. Slices, `view`, `.T`, `expand` and `.numpy()` are such windows too. `.to` and
+# `.float()` copy only if something has to change, and hand back the *same tensor* if not:
 
 # %% tags=["demonstration", "teaches:sharing-or-copying", "form:worked"]
 single, double = numpy.ones(3, dtype=numpy.float32), numpy.ones(3)
@@ -904,9 +913,9 @@ def _():
 
 
 # %% [markdown]
-# A seed fixes the sequence, not each draw. And there is *one* sequence for everybody on a device: whoever draws in between moves all
-# later numbers on, and whoever seeds begins it anew for all. Here a function seeds, and its caller's "random" numbers
-# repeat:
+# A seed fixes the sequence, not each draw. And there is *one* sequence for everybody on a device: whoever draws in
+# between moves all later numbers on, and whoever seeds begins it anew for all. Here a function seeds, and its caller's
+# "random" numbers repeat:
 
 
 # %% tags=["demonstration", "teaches:random-streams", "form:worked"]
@@ -1019,9 +1028,9 @@ check("one_hot")
 # %% [markdown]
 # ## Below the shape
 #
-# Depth. A tensor is a line of numbers in memory, and three facts about it: a *shape*, a *stride* for each dimension (how
-# many numbers to go on for the next index there), and an *offset* (at which number to begin). A transpose swaps two
-# strides and copies nothing. `expand` is a stride of 0.
+# Depth. A tensor is a line of numbers in memory, and three facts about it: a *shape*, a *stride* for each dimension
+# (how many numbers to go on for the next index there), and an *offset* (at which number to begin). A transpose swaps
+# two strides and copies nothing. `expand` is a stride of 0.
 
 # %% tags=["demonstration", "teaches:strides", "form:worked", "needs:sharing-or-copying", "needs:reshaping"]
 t = torch.arange(12).reshape(3, 4)
@@ -1106,9 +1115,9 @@ for shape, strides, offset in [((3, 4), (4, 1), 0), ((4, 3), (1, 4), 0), ((2, 2)
 # ### Exercise: a view calculator (workshop, complete)
 #
 # `window(storage, shape, strides, offset)` gets a flat list of ints, two tuples of equal length, and the number at which
-# to begin. Return what the view shows: nested lists, as `tolist()` would give them, and the bare number where `shape` is
-# empty. The element at index (i, j, ...) is `storage[offset + i * strides[0] + j * strides[1] + ...]`. Every size is at
-# least 1. `storage` stays as it is.
+# to begin. Return what the view shows: nested lists, as `tolist()` would give them, and the bare number where `shape`
+# is empty. The element at index (i, j, ...) is `storage[offset + i * strides[0] + j * strides[1] + ...]`. Every size is
+# at least 1. `storage` stays as it is.
 #
 # The case without dimensions is given. Complete the other one; the function may call itself.
 
@@ -1178,14 +1187,14 @@ except ValueError as error:
 # - [FARM, issue 229](https://github.com/deepset-ai/FARM/issues/229): a library for language models squeezed its
 #   predictions and not its targets, and a warning gave it away.
 # - [mrdbourke/pytorch-deep-learning, issues 926](https://github.com/mrdbourke/pytorch-deep-learning/issues/926) and
-#   [1279](https://github.com/mrdbourke/pytorch-deep-learning/issues/1279): a much used course writes `array = array + 1`,
-#   sees the tensor unchanged, and concludes that `from_numpy` copies.
+#   [1279](https://github.com/mrdbourke/pytorch-deep-learning/issues/1279): a much used course writes
+#   `array = array + 1`, sees the tensor unchanged, and concludes that `from_numpy` copies.
 # - [pytorch/tutorials, pull request 3733](https://github.com/pytorch/tutorials/pull/3733): a note for the official
 #   tutorial on which conversions share memory.
 # - [pytorch, issue 61410](https://github.com/pytorch/pytorch/issues/61410): a list of tracked tensors becomes a tensor,
 #   and the tracking is gone.
-# - [deepxde, pull request 1318](https://github.com/lululxvi/deepxde/pull/1318): the same in a library for physics, where
-#   a reviewer asks why `as_tensor` will not do.
+# - [deepxde, pull request 1318](https://github.com/lululxvi/deepxde/pull/1318): the same in a library for physics,
+#   where a reviewer asks why `as_tensor` will not do.
 
 # %% [markdown]
 # ## What you can do now

