@@ -119,9 +119,14 @@ class _Notes(ast.NodeTransformer):
             before = _noted(self.numbers[node.target], ast.Name(node.target.id, ast.Load()))
             return [ast.Expr(before), node]
         reads = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
-        if isinstance(node, ast.expr) and reads and not isinstance(node, ast.Starred | ast.Slice):
+        if isinstance(node, ast.expr) and reads and not isinstance(node, ast.Starred | ast.Slice) and not _slices(node):
             return _noted(number, node)
         return node
+
+
+def _slices(node: ast.AST) -> bool:
+    """Whether a node is an index such as `:, None`, which is a value only between brackets."""
+    return isinstance(node, ast.Tuple) and any(isinstance(part, ast.Slice) for part in node.elts)
 
 
 def _listed(node: ast.AST | list[ast.AST]) -> list[ast.AST]:

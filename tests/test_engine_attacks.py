@@ -268,7 +268,7 @@ def test_whatever_a_child_says_there_is_a_verdict_with_harmless_words(unit, name
 
 @pytest.mark.parametrize(
     "answers",
-    [[10**5000], [bytearray(8 * MIB).__len__(), range(10**12)], [float("nan"), None, "x" * 100_000], [[[[]]]] * 20_000],
+    [[10**5000], [7, range(10**12)], [float("nan"), None, "x" * 100_000], [[[[]]]] * 20_000],
 )
 def test_answers_to_a_prediction_are_small_or_none(unit, answers):
     replies = {"look": {"defined": True, "stub": "-", "callable": True, "shown": "f"}}
@@ -669,11 +669,37 @@ change_replies(change)
     assert graded.attacked.score == 3
 
 
-def test_exercises_whose_gate_is_the_same_in_every_case_are_named_in_the_documentation(unit):
+@linux
+def test_a_gate_that_is_the_same_in_every_case_is_a_claim(grade):
+    graded = grade(
+        INSIDE
+        + """
+def first_wrong(loop):
+    return {}
+
+def change(plain):
+    for one in plain.get("observations", ()):
+        tree = one["returned"]["tree"]
+        one["returned"]["tree"] = dict.fromkeys(tree, "nothing amiss")
+    return plain
+
+change_replies(change)
+""",
+        attacker="first_wrong",
+    )
+    assert graded.attacked.score == 3
+
+
+BUILT = [path.name for path in sorted((ROOT / "release").iterdir()) if (path / "recorded.bin").is_file()]
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_exercises_whose_gate_is_the_same_in_every_case_are_named_in_the_documentation(name):
     told = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-    forgeable = [name for name, known in unit.exercises.items() if not known.exercise.is_prediction and same(known)]
-    assert forgeable == ["first_wrong"]
-    assert all(f"`{name}`" in told for name in forgeable)
+    exercises = Unit(name, ROOT / "course", "00").exercises
+    forgeable = [one for one, known in exercises.items() if not known.exercise.is_prediction and same(known)]
+    assert [one for one in forgeable if f"`{one}`" not in told] == []
+    assert name != UNIT or forgeable == ["first_wrong"]
 
 
 def same(known) -> bool:

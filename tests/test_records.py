@@ -1,6 +1,7 @@
 """The rows of a class, out of records of grading in a course of two notebooks that no engine has run."""
 
 import math
+import shutil
 from dataclasses import asdict
 
 import nbformat
@@ -67,10 +68,19 @@ def verdict(score=0.0, ids=("Z01",)):
     return {"score": score, "misconceptions": named, "text": "slope: not right\n\nThe case.", "status": "wrong"}
 
 
+@pytest.fixture(scope="module")
+def empty_gradebook(tmp_path_factory):
+    """A gradebook without an assignment; nbgrader takes seconds to make one."""
+    root = tmp_path_factory.mktemp("gradebook")
+    (root / "nbgrader_config.py").write_text("c = get_config()\nc.CourseDirectory.course_id = 'two'\n")
+    with gradebook.opened(Folders(root)):
+        return root
+
+
 @pytest.fixture
-def course(tmp_path):
+def course(tmp_path, empty_gradebook):
     """The course; `note(cells, …)` keeps what grading is to have found in the first notebook of `ann`."""
-    (tmp_path / "nbgrader_config.py").write_text("c = get_config()\nc.CourseDirectory.course_id = 'two'\n")
+    shutil.copytree(empty_gradebook, tmp_path, dirs_exist_ok=True)
     folders = Folders(tmp_path)
     for name, node in (("first", first()), ("second", second())):
         path = folders.step("source", ".", HW) / f"{name}.ipynb"

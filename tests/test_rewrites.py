@@ -349,3 +349,16 @@ def test_no_single_step_makes_up_most_of_the_mix():
     counts = mix(rewrites(answers, 100))
     assert len(counts) >= 25
     assert counts["local name"] < sum(counts.values()) / 10
+
+
+def test_an_index_of_slices_is_noted_around_and_not_inside():
+    text = "def column(b):\n    return b[:, None], b[1:, 0]\n"
+
+    def run(noted, names):
+        namespace = dict(names)
+        exec(noted, namespace)
+        namespace["column"](torch.ones(3, 2))
+
+    tree = annotated(text, run)
+    kinds = [node.kinds for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+    assert kinds == [{"tensor floating"}] * 2
