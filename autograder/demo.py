@@ -30,12 +30,15 @@ def demo(units: Iterable[str] | None = None, root: Path | None = None, learners:
     out, err = Console(soft_wrap=True, highlight=False), Console(stderr=True, highlight=False)
     if not out.is_terminal:
         out.width = 120
-    wrong = []
+    wrong, plans = [], {}
     for unit in units or lessons.units(folders.root / "course"):
         _build(folders, unit, err)
         with err.status(f"Making a class of {learners}"):
-            plan = classroom.make_class(unit, root, learners)
-        grade([unit], plan["learners"], root=root)
+            plans[unit] = classroom.make_class(unit, root, learners)
+    students = {learner for plan in plans.values() for learner in plan["learners"]}
+    # In one go, since the engine takes seconds to start.
+    grade(plans, students, root=root)
+    for unit, plan in plans.items():
         with err.status("Writing report and feedback"):
             frame = records(unit, root, plan["learners"])
             written = report(unit, root, plan["learners"])

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from sqlalchemy import Connection
 
 from autograder import gradebook
@@ -13,6 +13,9 @@ from autograder.asked import Asked
 from autograder.folders import Folders, GradingError
 from autograder.graded_cells import STOPPED, RanNotebook, rows_of_notebook, rows_without_grade
 from autograder.marks import NO_MARKS, Marks, marks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class NothingGraded(GradingError):
@@ -122,7 +125,7 @@ def opened(folders: Folders) -> Iterator[Records]:
         yield Records(folders, connection.execution_options(isolation_level="AUTOCOMMIT"))
 
 
-def records(unit: str, root: Path | None = None, students: Iterable[str] | None = None) -> pd.DataFrame:
+def records(unit: str, root: Path | None = None, students: Iterable[str] | None = None) -> "pd.DataFrame":
     """A row per student and graded cell, made of what grading noted.
 
     `exercise` is the cell's name, `status` one of `pages.STATUSES`, and `score` what counts: a person's mark before the
@@ -135,8 +138,11 @@ def records(unit: str, root: Path | None = None, students: Iterable[str] | None 
         return frame_of(found.submissions(unit, students))
 
 
-def frame_of(submissions: Iterable[GradedSubmission]) -> pd.DataFrame:
+def frame_of(submissions: Iterable[GradedSubmission]) -> "pd.DataFrame":
     """The rows of all submissions. Raises NothingGraded where the assignment has no graded cell."""
+    # Not at the top: the processes that grade write pages too, and do without it.
+    import pandas as pd
+
     rows = [row for submission in submissions for row in submission.rows]
     if not rows:
         raise NothingGraded("There is nothing to tell: the assignment has no graded cell. Does its source/ have one?")

@@ -20,7 +20,7 @@ from collections import Counter
 import numpy
 import torch
 from autogradlab import check, commit, graph, memory, output, reveal, unit
-from autogradlab.graph.rendering import svg
+from autogradlab.graph.rendering import NoRenderer, svg
 from torch import nn
 
 cases = unit("03_building_the_graph")
@@ -1168,15 +1168,25 @@ check("routes")
 # Workshop. graphviz draws what it is told in a small language called DOT. A node has a name and a label, an edge an
 # arrow and a label; the names are for the text only, and are not drawn.
 
+
 # %% tags=["demonstration", "teaches:dot-text", "form:worked", "needs:nodes-and-edges"]
+def show_dot(text, alt):
+    """Shows DOT as a picture, or as the text that it is where nothing here can draw."""
+    try:
+        picture = output.Picture(svg(text), alt=alt, text=text)
+    except NoRenderer:
+        print(text)
+    else:
+        output.show(picture)
+
+
 text = """digraph {
     a [label="MulBackward0"]
     b [label="the \\"weight\\""]
     a -> b [label="0"]
     a -> b [label="0"]
 }"""
-print(text)
-output.show(output.Picture(svg(text), alt="Two edges lead from MulBackward0 to the leaf called the weight.", text=text))
+show_dot(text, "Two edges lead from MulBackward0 to the leaf called the weight.")
 
 # %% [markdown]
 # ### Exercise: draw the graph (workshop, write)
@@ -1243,7 +1253,7 @@ try:
 except NotImplementedError:
     print("picture() is not written yet.")
 else:
-    output.show(output.Picture(svg(drawn), alt=f"Your graph of (w * x + 1) ** 2: {drawn.splitlines()[0]}", text=drawn))
+    show_dot(drawn, f"Your graph of (w * x + 1) ** 2: {drawn.splitlines()[0].removeprefix('// ')}.")
 
 # %% [markdown]
 # ## To keep
@@ -1270,13 +1280,13 @@ print("first break:", first_break(w=w, hidden=hidden, shown=shown, loss=loss))
 # - [pytorch, issue 52248](https://github.com/pytorch/pytorch/issues/52248) and
 #   [68425](https://github.com/pytorch/pytorch/issues/68425): gradients that are not numbers, from the branch of `where`
 #   that was not taken.
-# - [pytorch, issue 6990](https://github.com/pytorch/pytorch/issues/6990) and
-#   [33629](https://github.com/pytorch/pytorch/issues/33629): edits through `.data` that nobody notices.
-# - [pytorch, issue 9391](https://github.com/pytorch/pytorch/issues/9391): an output that was painted over before
-#   `backward()` needed it.
-# - [pytorch/tutorials, issue 3716](https://github.com/pytorch/tutorials/issues/3716): an official tutorial that shaped
-#   its weights after the flag was set, and [3186](https://github.com/pytorch/tutorials/issues/3186), on what a leaf is.
-# - [d2l-en, issue 989](https://github.com/d2l-ai/d2l-en/issues/989): a clone that was meant to cut the graph.
+# - [pytorch, issue 6990](https://github.com/pytorch/pytorch/issues/6990): what `.data` hides and `detach()` reports, on
+#   an output that is set to zero; in [33629](https://github.com/pytorch/pytorch/issues/33629) PyTorch clears its own
+#   tests of `.data`, because it "leads to many bugs in user code".
+# - [pytorch/tutorials, issue 3716](https://github.com/pytorch/tutorials/issues/3716): a reader asks why an official
+#   tutorial sets the flag of its weights on a line of its own, and [3186](https://github.com/pytorch/tutorials/issues/3186)
+#   asks for a page on what a leaf is.
+# - [d2l-en, issue 989](https://github.com/d2l-ai/d2l-en/issues/989): "`detach` or `clone`?"
 
 # %% [markdown]
 # ## In five sentences
