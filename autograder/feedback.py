@@ -25,6 +25,7 @@ class FeedbackPages:
 
     def __init__(self, folders: Folders, found: Records):
         self._folders, self._records = folders, found
+        self._titles: dict[str, str] = {}
 
     def write(
         self,
@@ -45,7 +46,9 @@ class FeedbackPages:
         return self._folders.step("feedback", student, assignment) / f"{assignment}.html"
 
     def _write(self, assignment: str, submission: GradedSubmission) -> Path:
-        text = page(self._folders.title(assignment), submission)
+        if assignment not in self._titles:
+            self._titles[assignment] = self._folders.title(assignment)
+        text = page(self._titles[assignment], submission)
         return pages.write(self.path(assignment, submission.student), text)
 
 

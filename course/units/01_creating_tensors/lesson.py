@@ -6,7 +6,7 @@
 # answers questions which those ten minutes raise.
 #
 # Exercises marked **spine** carry the unit. **Depth** goes further, **workshop** builds something to keep. Before
-# most results you are asked what you expect, and how sure you are, from 1 (a guess) to 5 (certain). A wrong guess
+# some results you are asked what you expect, and how sure you are, from 1 (a guess) to 5 (certain). A wrong guess
 # costs nothing.
 
 # %% tags=["setup"]
@@ -60,8 +60,8 @@ def _():
 # ## Three things that happened
 #
 # `requires_grad=True` asked torch to watch a tensor: it is *tracked*. The two lines in the middle computed a number,
-# and torch took notes. `backward()` went through the notes from the end to the beginning and left in each tracked
-# tensor's `.grad` how fast the loss grows with it.
+# and torch took notes. `backward()` went through the notes from the end to the beginning and left how fast the loss
+# grows with `x` and with `w`, the two that you asked to have watched, in their `.grad`.
 #
 # And a page was wrong. This course will not ask you to believe numbers: each one you meet comes out of a cell that
 # you can run, and change.
@@ -94,7 +94,7 @@ def _():
 
 # %% [markdown]
 # `-=` changes the tensor `w` itself. `with torch.no_grad():` has torch look away: the step is no part of the
-# computation whose slopes you want. Without it torch refuses to edit a tensor that it watches.
+# computation whose slopes you want. Without it torch refuses to edit a tensor that you asked it to watch.
 
 # %% [markdown]
 # ### Exercise: one step down (spine, complete)
@@ -102,23 +102,23 @@ def _():
 # Complete `step_down(w, x, lr)`. `w` and `x` are tracked float tensors of one value each (shape `()`), their `.grad`
 # is None, and `lr` is a float.
 #
-# Move `w` itself one step down the slope of `(w * x + 1) ** 2`, by `lr` times its gradient. Return the loss from before
-# the step as a Python float; `loss.item()` gives that.
+# Move `w` itself one step down the slope of `(w * x + 1) ** 2`, by `lr` times its gradient. Return the loss from
+# before the step as a Python float; `loss.item()` gives that.
 #
-# `x` does not move, `w` is still tracked, and what `no_grad` switched off is on again. What `.grad` holds at the end is
-# up to you.
+# `x` does not move, `w` is still tracked, and what `no_grad` switched off is on again. What `.grad` holds at the end
+# is up to you.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Three lines are missing between the loss and the end: one that fills `w.grad`, and two that use it.
+# Four lines are missing: one that fills `w.grad`, two that use it, and the `return`.
 #
 # </details>
 
 # %% [markdown]
 # <details><summary>Hint 2</summary>
 #
-# The demonstration has all of them, with numbers where you have names.
+# The demonstration has the first three, with numbers where you have names. It prints where you return.
 #
 # </details>
 
@@ -139,7 +139,8 @@ def step_down(w, x, lr):
 check("step_down")
 
 # %% [markdown]
-# That is the whole game. Training a network is these lines in a loop, with more numbers. What is still open: where do
+# That is the whole game. Training a network is these lines in a loop, with more numbers, and with `.grad` set back to
+# None before each round: `backward()` adds to what it finds there. Unit 5 is about that. What is still open: where do
 # tensors come from, and what did torch decide for you when you typed `3.0`?
 
 # %% [markdown]
@@ -172,11 +173,12 @@ print(f"{'array.dtype':18} {array.dtype}")
 print(f"{'tensor.dtype':18} {tensor.dtype}")
 
 # %% [markdown]
-# A `dim` given to `max` brings the places along with the values. `std` divides by the number of elements in NumPy, and
-# by one less in torch. And `6.0` became 64 bits there, 32 bits here; that gets a section of its own.
+# A `dim` given to `max` brings the places along with the values. `std` divides by the number of elements in NumPy,
+# and by one less in torch. And `6.0` became 64 bits there, 32 bits here; that gets a section of its own.
 #
 # Then there are two things that no array can do. A tensor has a place: it can live on a GPU, and operations on it run
-# there. And it can be tracked, as you saw. The second device here is simulated, so that every laptop has one.
+# there. And it can be tracked, as you saw. The second device here is simulated, so that a laptop has one too; where
+# it cannot be had, the last line says why.
 
 # %% tags=["demonstration", "teaches:beyond-arrays", "form:worked", "needs:first-gradient"]
 t = torch.ones(2, requires_grad=True)
@@ -242,28 +244,30 @@ def _():
 #
 # `torch.tensor` read the brackets as two values, `zeros` as a size of 2 by 3. `torch.Tensor`, with a capital T, is an
 # old constructor that takes a number for a size: three elements, and nobody has written into them. What it shows is
-# what lay in that memory before. `torch.empty` says openly what it does: it reserves memory, and you fill it. Run this
-# cell a few times. Now and then the leftovers look like zeros, and that is the worst case, because it passes a test.
+# what lay in that memory before. `torch.empty` says openly what it does: it reserves memory, and you fill it. Run
+# this cell a few times. Now and then the leftovers look like zeros, and that is the worst case, because it passes a
+# test.
 
 # %% tags=["demonstration", "teaches:constructors", "form:worked"]
 for _ in range(3):
     print("empty:", torch.empty(3).tolist(), "  zeros:", torch.zeros(3).tolist())
 
 # %% [markdown]
-# A shape is a `torch.Size`, which is a tuple with one more method. It compares with tuples, unpacks, and can be
+# A shape is a `torch.Size`: a tuple that can also count elements. It compares with tuples, unpacks, and can be
 # sliced.
 
 # %% tags=["demonstration", "teaches:constructors", "form:worked"]
 shape = torch.randn(64, 3, 28, 28).shape
 count, *rest = shape
-print(shape, isinstance(shape, tuple), shape == (64, 3, 28, 28), count, rest, shape.numel())
+print(shape, isinstance(shape, tuple), shape == (64, 3, 28, 28), count, rest, shape[2:], shape.numel())
 
 # %% [markdown]
 # ## Who chose this dtype?
 #
-# With `torch.tensor` the values choose: whole numbers make int64, numbers with a point float32, `True` and `False`
-# bool. An array brings its own dtype along. With `zeros`, `ones` and `randn` the default is float32; `full` asks its
-# fill value, and the `_like` constructors take over the dtype that they are shown.
+# With `torch.tensor` the values choose: whole numbers make int64, `True` and `False` bool, numbers with a point the
+# default dtype, which is float32 until somebody sets another. An array brings its own dtype along. `zeros`, `ones`
+# and `randn` take the default; `full` asks its fill value, and the `_like` constructors take over the dtype that they
+# are shown.
 
 # %% tags=["demonstration", "teaches:inferred-dtype", "form:worked", "needs:constructors"]
 lines = [
@@ -280,8 +284,8 @@ for line in lines:
     print(f"{line:44} {eval(line).dtype}")
 
 # %% [markdown]
-# Why float32? It takes half the memory of float64, and rounds a number in the eighth digit or so, which learning seldom
-# notices. What it means for speed belongs to unit 2.
+# Why float32? It takes half the memory of float64, and rounds a number in the eighth digit or so, which learning
+# seldom notices. What it means for speed belongs to unit 2.
 #
 # And why does it matter that a list of whole numbers gives int64? Three lines, two errors, and one that says nothing:
 
@@ -321,7 +325,7 @@ print(broken_start_values(2, 3, [4, -1, 0, 2]))
 
 # %% [markdown]
 # It runs, and no entry is right for every list. Repair it as `start_values(rows, inputs, bias)`. `rows` and `inputs`
-# are ints, `bias` is a list of Python numbers, one for each output: whole ones, broken ones or both. Return a dict of
+# are ints, `bias` is a list of Python numbers, one for each output: whole ones, fractions or both. Return a dict of
 # four new float32 tensors:
 #
 # - `"bias"`: the listed numbers, tracked (`requires_grad`);
@@ -341,7 +345,7 @@ print(broken_start_values(2, 3, [4, -1, 0, 2]))
 # %% [markdown]
 # <details><summary>Hint 2</summary>
 #
-# `dtype=torch.float32` and `requires_grad=True` are arguments of every constructor. `empty` promises nothing, and
+# `dtype=torch.float32` and `requires_grad=True` are arguments of all four constructors. `empty` promises nothing, and
 # `rand` is not `randn`.
 #
 # </details>
@@ -386,8 +390,8 @@ def _():
 
 # %% [markdown]
 # A Python number does not widen a tensor, and 300 wraps around to 44. Neither does a tensor *without dimensions*,
-# which counts as a number; a tensor with dimensions does. A change of *kind*, from whole to broken, gets through in any
-# case: `+ 100.0` needs fractions. The same with two sorts of floats, where it costs memory:
+# which counts as a number; a tensor with dimensions does. A change of *kind*, from whole numbers to fractions, gets
+# through in any case: `+ 100.0` needs them. The same with two sorts of floats, where it costs memory:
 
 # %% tags=["demonstration", "teaches:promotion", "form:worked", "needs:inferred-dtype"]
 single = torch.ones(3)
@@ -406,14 +410,14 @@ except RuntimeError as error:
     print("and @ refuses:", error)
 
 # %% [markdown]
-# So data from NumPy makes everything 64 bits wide wherever it is added, and stops the program where it is multiplied
-# as a matrix. Convert once, where data comes in.
+# So a float64 array, NumPy's default, makes the float32 tensors to which it is added 64 bits wide, and stops the
+# program where it meets one in a matrix product. Convert once, where data comes in.
 
 # %% [markdown]
 # ## Which numbers there are
 #
-# A dtype also decides which numbers exist. 32 bits hold no 0.1, and beyond 2 to the power of 24 not every whole
-# number:
+# A dtype also decides which numbers exist. A float of 32 bits is never 0.1, only close to it, and beyond 2 to the
+# power of 24 it leaves whole numbers out:
 
 # %% tags=["demonstration", "teaches:rounding", "form:worked", "needs:inferred-dtype"]
 print("0.1 as float32:           ", torch.tensor(0.1).item())
@@ -425,6 +429,9 @@ print("arange(1, 1.3, 0.1):      ", torch.arange(1, 1.3, 0.1).tolist())
 print("linspace(1, 1.2, 3):      ", torch.linspace(1, 1.2, 3).tolist())
 
 # %% [markdown]
+# `item()` gives a Python float, which has 64 bits: it shows what float32 made of 0.1, beside what 64 bits make of it.
+# The tensor of the third line rounds the 0.1 beside it to float32 first, and finds the same number.
+#
 # Compare floats with a tolerance, keep the numbers that are names (ids, labels) whole, and count elements instead of
 # step sizes: an inexact step decides by rounding whether one more fits below the end.
 
@@ -445,8 +452,8 @@ print(cases.shape_and_dtype.script(7))
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Two questions for each line. Are the numbers in the brackets values or a size? And who chooses the dtype: the values,
-# the default, or the tensor that was shown?
+# Two questions for each line. Are the numbers in the brackets values or a size? And who chooses the dtype: the
+# values, the default, or the tensor that was shown?
 #
 # </details>
 
@@ -474,7 +481,8 @@ check("shape_and_dtype")
 # %% [markdown]
 # ## Reading a shape error
 #
-# Most errors that you will meet are about shapes, and they are good errors: each names two sizes that had to agree.
+# Many of the errors that you will meet are about shapes, and they are good errors: most name two sizes that had to
+# agree, as these do.
 
 # %% tags=["demonstration", "teaches:shape-errors", "form:worked", "needs:constructors"]
 for line in (
@@ -490,8 +498,8 @@ for line in (
 
 # %% [markdown]
 # - `mat1 and mat2 ... (4x3 and 5x3)`: the two numbers in the middle, 3 and 5, had to be equal.
-# - `tensor a (3) must match ... b (4) at non-singleton dimension 1`: the shapes are lined up *from the right*, so that
-#   the 4 of `(4,)` stands below the 3 of `(4, 3)`. Dimensions count from 0.
+# - `tensor a (3) must match ... b (4) at non-singleton dimension 1`: the shapes are lined up *from the right*, so
+#   that the 4 of `(4,)` stands below the 3 of `(4, 3)`. Dimensions count from 0.
 # - `except in dimension 1`: everywhere else they had to agree, and in dimension 0 there are 4 and 2.
 # - `invalid for input of size 6`: 4 times 2 is not 6.
 
@@ -510,9 +518,9 @@ print("both have the shape", tuple(table.view(3, 2).shape), "and agree:", torch.
 
 # %% [markdown]
 # Three tools change a shape without touching a value: `t[:, None]` (or `unsqueeze(1)`) adds a dimension of size 1,
-# `squeeze(1)` removes one, `reshape` re-reads the numbers in order. `view` is `reshape` that promises not to copy, and
-# refuses where it would have to. A bare `squeeze()` removes *every* size of 1, which is one too many when a batch has
-# a single row.
+# `squeeze(1)` removes dimension 1 if its size is 1, and otherwise nothing, `reshape` re-reads the numbers in order.
+# `view` is `reshape` that promises not to copy, and refuses where it would have to. A bare `squeeze()` removes
+# *every* size of 1, which is one too many when a batch has a single row.
 
 # %% tags=["demonstration", "teaches:reshaping", "form:worked", "needs:shape-errors"]
 column = torch.ones(1, 1)
@@ -566,8 +574,8 @@ for letter, (first, second) in shapes.items():
 # %% [markdown]
 # <details><summary>Hint 2</summary>
 #
-# A and D need the two words that are not each other: transpose and reshape. Try B and E with sizes that differ, then E
-# with n = 1.
+# A and D need the two words that are not each other: transpose and reshape. Try B and E with sizes that differ, then
+# E with n = 1.
 #
 # </details>
 
@@ -594,8 +602,8 @@ check("mended")
 # %% [markdown]
 # ## When no error comes
 #
-# Shapes that differ are not always refused. *Broadcasting* lines them up from the right, and stretches every size of 1
-# to its partner's; a missing dimension counts as 1. That is how one bias is added to a whole batch.
+# Shapes that differ are not always refused. *Broadcasting* lines them up from the right, and stretches every size of
+# 1 to its partner's; a missing dimension counts as 1. That is how one bias is added to a whole batch.
 
 # %% tags=["demonstration", "teaches:stretching", "form:worked", "needs:shape-errors"]
 for first, second in [((4, 3), (3,)), ((4, 3), (4, 1)), ((4, 1), (3,)), ((4, 1), (4,)), ((2, 1, 3), (5, 1))]:
@@ -603,9 +611,9 @@ for first, second in [((4, 3), (3,)), ((4, 3), (4, 1)), ((4, 1), (3,)), ((4, 1),
 
 # %% [markdown]
 # Look at the last but one, and then at this. Twenty points lie exactly on the line `y = 3 * x + 1`; `x` has the shape
-# (20, 1), as models like it, and `y` the shape (20,), as files give it. A model `x * w + b` starts at 0 and walks down
-# its slope for 300 steps, with the loss `((x * w + b - y) ** 2).mean()`. Which `w` does it arrive at? Answer with a
-# number.
+# (20, 1), as models like it, and `y` the shape (20,), as files give it. A model `x * w + b` starts at 0 and walks
+# down its slope for 300 steps, with the loss `((x * w + b - y) ** 2).mean()`. Which `w` does it arrive at? Answer
+# with a number.
 
 # %% tags=["prediction"]
 commit("slope_found", answer=None, confidence=None)
@@ -655,11 +663,11 @@ def _():
 # ## The perfect model scores worse than no model
 #
 # `(20, 1)` minus `(20,)` is a table of 20 by 20: every prediction compared with every target. The best answer to all
-# targets at once is their mean, so the slope goes to 0 and the loss stops at the variance of `y`. The true line scores
-# twice as badly. No error, no warning, and a loss that falls as it should.
+# targets at once is their mean, so the slope goes to 0 and the loss stops at the variance of `y`. The true line
+# scores twice as badly. No error, no warning, and a loss that falls as it should.
 #
-# One line finds it: print `(pred - y).shape`. One word prevents it: say the shape that you expect. And `F.mse_loss` at
-# least warns:
+# One line finds it: print `(pred - y).shape`. One word prevents it: say the shape that you expect. And `F.mse_loss`
+# at least warns:
 
 # %% tags=["demonstration", "teaches:stretching", "form:worked"]
 print("the shape of the difference:", tuple((3 * x + 1 - y).shape))
@@ -674,10 +682,11 @@ print("F.mse_loss:", str(caught[0].message).split(". ")[0])
 # ### Exercise: a loss that looks at shapes (spine, repair)
 #
 # Repair `plain` as `mse(pred, y)`. Both are float tensors of N values, each of shape (N, 1) or (N,), in all four
-# pairings, N from 1 up; `pred` is tracked. Return the mean of the N squared differences, a tensor of shape `()` through
-# which `backward()` leaves a gradient of `pred`'s own shape in `pred.grad`.
+# pairings, N from 1 up; `pred` is tracked. Return the mean of the N squared differences, a tensor of shape `()`
+# through which `backward()` leaves a gradient of `pred`'s own shape in `pred.grad`.
 #
-# Refuse every other pair with a ValueError: different N, any other number of dimensions, a second dimension that is not
+# Refuse every other pair with a ValueError: different N, any other number of dimensions, a second dimension that is
+# not
 # 1. (1, N) is no column, even where N elements meet N.
 #
 # `pred` and `y` keep their shapes and values.
@@ -744,8 +753,8 @@ def _():
 # %% [markdown]
 # ## Two windows on one memory
 #
-# `torch.tensor` copies, always. `from_numpy` opens a second window on the memory that is there, and `as_tensor` does so
-# where nothing has to be converted. Slices, `view`, `.T`, `expand` and `.numpy()` are such windows too. `.to` and
+# `torch.tensor` copies, always. `from_numpy` opens a second window on the memory that is there, and `as_tensor` does
+# so where nothing has to be converted. Slices, `view`, `.T`, `expand` and `.numpy()` are such windows too. `.to` and
 # `.float()` copy only if something has to change, and hand back the *same tensor* if not:
 
 # %% tags=["demonstration", "teaches:sharing-or-copying", "form:worked"]
@@ -765,7 +774,8 @@ row[1] = 5
 print("a slice was written to:    ", t.tolist())
 
 # %% [markdown]
-# That line was tested with float64 arrays, and shares memory on the day when somebody sends float32.
+# So `torch.from_numpy(a).float()`, tested with float64 arrays, is a copy in every test, and shares memory on the day
+# when somebody sends float32.
 
 # %% [markdown]
 # ## An experiment that could not have failed
@@ -788,10 +798,12 @@ same += 1
 print("before, after same += 1:", before.tolist(), "  the clone:", other.tolist())
 
 # %% [markdown]
-# `=` never copies; it moves a name. `+=`, `t[0] = ...`, and methods that end in an underscore (`add_`, `zero_`) edit the
-# tensor, and every name and every window shows it. That is why the step down wrote `w -= ...` and not `w = w - ...`.
+# `t = ...` never copies; it moves the name `t`. `t += ...`, `t[0] = ...`, and methods that end in an underscore
+# (`add_`, `zero_`) edit the tensor, and every name and every window shows it. That is why the step down wrote `w -=
+# ...` and not `w = w - ...`.
 #
-# `x` holds `[1, 2, 3]` and `mask` is `x > 1`. After `x[mask][0] = 5`, what is `x`? Answer with a list of three numbers.
+# `x` holds `[1, 2, 3]` and `mask` is `x > 1`. After `x[mask][0] = 5`, what is `x`? Answer with a list of three
+# numbers.
 
 # %% tags=["prediction"]
 commit("mask_then_index", answer=None, confidence=None)
@@ -826,14 +838,14 @@ for line in ("torch.from_numpy(backwards)", "torch.zeros(1).expand(3).add_(1)"):
 print("copied first:", torch.from_numpy(backwards.copy()).tolist(), torch.zeros(1).repeat(3).add_(1).tolist())
 
 # %% [markdown]
-# An array may be read backwards through memory, and a tensor may not. And `expand` shows one cell three times, so that
-# three answers have no place to go.
+# An array may be read backwards through memory, and a tensor may not. And `expand` shows one cell three times, so
+# that three answers have no place to go.
 
 # %% [markdown]
 # ## The photocopier
 #
-# What happens to tracking when a tensor is copied? `torch.tensor(t)` is a photocopier: the numbers survive, the history
-# does not. The same numbers by `stack` keep theirs.
+# What happens to tracking when a tensor is copied? `torch.tensor(t)` is a photocopier: the numbers survive, the
+# history does not. The same numbers by `stack` keep theirs.
 
 # %% tags=["demonstration", "teaches:photocopies", "form:worked", "needs:first-gradient", "needs:sharing-or-copying"]
 a, b = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)
@@ -847,8 +859,8 @@ for line in ("a.clone()", "a.detach()", "a.detach().clone()"):
     print(f"{line + ':':20} {eval(line)!s:38} in the memory of a: {eval(line).data_ptr() == a.data_ptr()}")
 
 # %% [markdown]
-# `clone()` copies the numbers and stays in the story. `detach()` leaves the story and shares the numbers. Whoever wants
-# a copy without a past says both: `t.detach().clone()`.
+# `clone()` copies the numbers and stays in the story. `detach()` leaves the story and shares the numbers. Whoever
+# wants a copy without a past says both: `t.detach().clone()`.
 
 # %% [markdown]
 # ### Exercise: at the border (spine, complete)
@@ -857,9 +869,9 @@ for line in ("a.clone()", "a.detach()", "a.detach().clone()"):
 # (nested or not), an array or a tensor; of any shape (`()` and empty ones too), of any dtype of whole numbers, floats
 # or bools; an array may be read backwards, a tensor may be tracked or transposed.
 #
-# Return a new float32 tensor of the same shape and values. It is contiguous (`t.contiguous()` sees to that), is not
-# tracked, and *never* shares memory with `obj`. `obj` stays as it is, values and tracking. The line that is given
-# makes `obj` an untracked tensor or an array; go on from there.
+# Return a new float32 tensor of the same shape and values. It is contiguous (row after row in memory, which
+# `t.contiguous()` sees to), is not tracked, and *never* shares memory with `obj`. `obj` stays as it is, values and
+# tracking. The line that is given makes `obj` an untracked tensor or an array; go on from there.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -871,8 +883,8 @@ for line in ("a.clone()", "a.detach()", "a.detach().clone()"):
 # %% [markdown]
 # <details><summary>Hint 2</summary>
 #
-# `torch.tensor` trips over arrays that are read backwards. `numpy.array(something)` makes a new array out of lists and
-# arrays, and `.to(torch.float32, copy=True)` copies whatever the dtype was.
+# `torch.tensor` trips over arrays that are read backwards. `numpy.array(something)` makes a new array out of lists
+# and arrays, and `.to(torch.float32, copy=True)` copies whatever the dtype was.
 #
 # </details>
 
@@ -894,8 +906,8 @@ check("to_model_input")
 # %% [markdown]
 # ## A seed begins a sequence
 #
-# `torch.manual_seed(0)`, then `a = torch.rand(2)`, then `b = torch.rand(2)`. Are `a` and `b` equal? And if the three lines
-# run again, is the new `b` equal to the old one? Answer with a list of two `True` or `False`.
+# `torch.manual_seed(0)`, then `a = torch.rand(2)`, then `b = torch.rand(2)`. Are `a` and `b` equal? And if the three
+# lines run again, is the new `b` equal to the old one? Answer with a list of two `True` or `False`.
 
 # %% tags=["prediction"]
 commit("two_draws", answer=None, confidence=None, answers=2)
@@ -914,8 +926,8 @@ def _():
 
 # %% [markdown]
 # A seed fixes the sequence, not each draw. And there is *one* sequence for everybody on a device: whoever draws in
-# between moves all later numbers on, and whoever seeds begins it anew for all. Here a function seeds, and its caller's
-# "random" numbers repeat:
+# between moves all later numbers on, and whoever seeds begins it anew for all. Here a function seeds, and its
+# caller's "random" numbers repeat:
 
 
 # %% tags=["demonstration", "teaches:random-streams", "form:worked"]
@@ -929,8 +941,9 @@ for round_number in range(3):
     print("round", round_number, "draws", torch.rand(3).tolist())
 
 # %% [markdown]
-# A `torch.Generator` is a sequence of one's own. It gives the numbers that the common one gives for the same seed, and
-# nobody else's draws touch it.
+# A `torch.Generator` is a sequence of one's own. It gives the numbers that the common one of its device gives for the
+# same seed, and nobody else's draws touch it. The promise holds for one version of torch on one sort of device: a GPU
+# draws others.
 
 # %% tags=["demonstration", "teaches:random-streams", "form:worked"]
 generator = torch.Generator().manual_seed(1)
@@ -941,11 +954,11 @@ print("of everybody:", torch.randn(2).tolist(), torch.randn(2).tolist())
 # %% [markdown]
 # ### Exercise: seeds you own (spine, repair)
 #
-# Repair `broken_sample` as `sample(shape, seed)`. `shape` is an int, a tuple or a `torch.Size`, `seed` an int. Return a
-# new float32 tensor, every time the one that `torch.randn(shape)` gives right after `torch.manual_seed(seed)`.
+# Repair `broken_sample` as `sample(shape, seed)`. `shape` is an int, a tuple or a `torch.Size`, `seed` an int. Return
+# a new float32 tensor, every time the one that `torch.randn(shape)` gives right after `torch.manual_seed(seed)`.
 #
-# The caller's own random numbers, torch's, NumPy's and Python's, go on as if you had drawn none. Calls do not depend on
-# each other, and whoever edits a tensor that you returned changes no later one.
+# The caller's own random numbers, torch's, NumPy's and Python's, go on as if you had drawn none. Calls do not depend
+# on each other, and whoever edits a tensor that you returned changes no later one.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -981,7 +994,7 @@ check("sample")
 # ## Broadcasting on purpose
 #
 # Depth. What stretched your loss into a table can build tables that you want. A column against a row compares every
-# pair, in one operation and without a loop:
+# pair, without a loop:
 
 # %% tags=["demonstration", "teaches:stretching", "form:worked"]
 hours = torch.tensor([9, 12, 15])
@@ -991,12 +1004,12 @@ print((hours[:, None] - hours).abs())
 # %% [markdown]
 # ### Exercise: one row for each label (depth, write)
 #
-# `one_hot(labels, classes)` gets an int64 tensor of shape (N,) with labels from 0 to `classes - 1`, on any device, and
-# the int `classes`. N may be 0, and some classes may not occur.
+# `one_hot(labels, classes)` gets an int64 tensor of shape (N,) with labels from 0 to `classes - 1`, on any device,
+# and the int `classes`. N may be 0, and some classes may not occur.
 #
-# Return a new float32 tensor of shape (N, classes) on the device of `labels`: row i holds a 1 in the column of label i
-# and 0 elsewhere. It is not tracked, and `labels` stays as it is. However many labels there are, the number of torch
-# operations stays below 25: no loop over the labels.
+# Return a new float32 tensor of shape (N, classes) on the device of `labels`: row i holds a 1 in the column of label
+# i and 0 elsewhere. It is not tracked, and `labels` stays as it is. However many labels there are, the number of
+# torch operations stays below 25: no loop over the labels.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -1034,14 +1047,16 @@ check("one_hot")
 
 # %% tags=["demonstration", "teaches:strides", "form:worked", "needs:sharing-or-copying", "needs:reshaping"]
 t = torch.arange(12).reshape(3, 4)
-for line in ("t", "t.T", "t[1:]", "t[:, 1]", "t[::2, ::3]", "t[0].expand(5, 4)"):
+views = ("t", "t.T", "t[1:]", "t[:, 1]", "t[::2, ::3]", "t[0].expand(5, 4)")
+for line in views:
     one = eval(line)
     print(f"{line:18} shape {tuple(one.shape)!s:8} stride {one.stride()!s:8} offset {one.storage_offset()}")
-print("the line of numbers:", t.untyped_storage().nbytes() // t.element_size(), "numbers, for all of them")
+begins = {eval(line).untyped_storage().data_ptr() for line in views}
+print("lines of numbers:", len(begins), "  numbers in it:", t.untyped_storage().nbytes() // t.element_size())
 
 # %% [markdown]
-# So where does a tensor begin? `data_ptr()` is the address of its first element. Does it tell whether two tensors share
-# memory?
+# So where does a tensor begin? `data_ptr()` is the address of its first element. Does it tell whether two tensors
+# share memory?
 
 # %% tags=["demonstration", "teaches:strides", "form:worked"]
 pairs = {"t and t[1:]": (t, t[1:]), "t[:, 0] and t[:, 1]": (t[:, 0], t[:, 1]), "t and t.clone()": (t, t.clone())}
@@ -1103,8 +1118,8 @@ check("shares_memory")
 # %% [markdown]
 # ## Read a table without moving it
 #
-# Workshop. Now build the reading yourself: from a plain list, a shape, strides and an offset to nested lists. torch can
-# show what should come out:
+# Workshop. Now build the reading yourself: from a plain list, a shape, strides and an offset to nested lists. torch
+# can show what should come out:
 
 # %% tags=["demonstration", "teaches:strides", "form:worked"]
 numbers = torch.arange(10, 22)
@@ -1114,10 +1129,10 @@ for shape, strides, offset in [((3, 4), (4, 1), 0), ((4, 3), (1, 4), 0), ((2, 2)
 # %% [markdown]
 # ### Exercise: a view calculator (workshop, complete)
 #
-# `window(storage, shape, strides, offset)` gets a flat list of ints, two tuples of equal length, and the number at which
-# to begin. Return what the view shows: nested lists, as `tolist()` would give them, and the bare number where `shape`
-# is empty. The element at index (i, j, ...) is `storage[offset + i * strides[0] + j * strides[1] + ...]`. Every size is
-# at least 1. `storage` stays as it is.
+# `window(storage, shape, strides, offset)` gets a flat list of ints, two tuples of equal length, and the number at
+# which to begin. Return what the view shows: nested lists, as `tolist()` would give them, and the bare number where
+# `shape` is empty. The element at index (i, j, ...) is `storage[offset + i * strides[0] + j * strides[1] + ...]`.
+# Every size is at least 1. `storage` stays as it is.
 #
 # The case without dimensions is given. Complete the other one; the function may call itself.
 
@@ -1153,7 +1168,7 @@ check("window")
 # %% [markdown]
 # ## To keep
 #
-# Two lines for your own code. The first says everything about a tensor that this unit taught you to ask. The second
+# Two functions for your own code. The first says in a line what this unit taught you to ask of a tensor. The second
 # stands where two shapes must be equal.
 
 
@@ -1189,10 +1204,10 @@ except ValueError as error:
 # - [mrdbourke/pytorch-deep-learning, issues 926](https://github.com/mrdbourke/pytorch-deep-learning/issues/926) and
 #   [1279](https://github.com/mrdbourke/pytorch-deep-learning/issues/1279): a much used course writes
 #   `array = array + 1`, sees the tensor unchanged, and concludes that `from_numpy` copies.
-# - [pytorch/tutorials, pull request 3733](https://github.com/pytorch/tutorials/pull/3733): a note for the official
-#   tutorial on which conversions share memory.
-# - [pytorch, issue 61410](https://github.com/pytorch/pytorch/issues/61410): a list of tracked tensors becomes a tensor,
-#   and the tracking is gone.
+# - [pytorch/tutorials, pull request 3733](https://github.com/pytorch/tutorials/pull/3733): a note proposed for the
+#   official tutorial, on which conversions share memory.
+# - [pytorch, issue 61410](https://github.com/pytorch/pytorch/issues/61410): a list of tracked tensors becomes a
+#   tensor, and the tracking is gone.
 # - [deepxde, pull request 1318](https://github.com/lululxvi/deepxde/pull/1318): the same in a library for physics,
 #   where a reviewer asks why `as_tensor` will not do.
 
@@ -1212,11 +1227,11 @@ except ValueError as error:
 # %% [markdown]
 # ## In five sentences
 #
-# 1. A tensor is an array with a place and, if you ask for it, a memory of how it was computed, from which `backward()`
-#    works out how a result depends on it.
+# 1. A tensor is an array with a place and, if you ask for it, a memory of how it was computed, from which
+#    `backward()` works out how a result depends on it.
 # 2. `tensor` takes values and lets them choose the dtype; `zeros`, `ones` and `randn` take a size and give float32.
 # 3. An error about shapes names two sizes that disagree, and broadcasting is what happens where no error comes: print
 #    the shape of a difference before you take its mean.
-# 4. `=` moves a name, `+=` edits the tensor under every name, and whether a line copies or shares is a property of the
-#    line that you can look up and try out.
+# 4. `=` moves a name, `+=` edits the tensor under every name, and whether a line copies or shares depends on the line
+#    and on what it is given: look it up, and try it out with each.
 # 5. A seed begins a sequence that everybody shares, so own a generator where numbers have to come again.

@@ -31,7 +31,7 @@ torch.set_num_threads(1)  # tensors this small are done before a second thread h
 #
 # A look back at the units before. The numbers are yours: change 7 to any whole number from 0 to 99, and run the cell.
 
-# %% tags=["demonstration", "needs:tensors"]
+# %% tags=["demonstration", "needs:constructors"]
 print(cases.warm_up(7))
 
 # %% [markdown]
@@ -42,7 +42,7 @@ print(cases.warm_up(7))
 commit("warm_up", answer=None, confidence=None, variant=None, answers=4)
 
 
-# %% tags=["demonstration", "needs:backward", "needs:shared-memory", "needs:updates"]
+# %% tags=["demonstration", "needs:first-gradient", "needs:sharing-or-copying", "needs:first-step"]
 @reveal("warm_up", see="Warm-up: four questions", answers=4)
 def _(variant):
     names = {}
@@ -58,7 +58,7 @@ def _(variant):
 # Nothing is explained yet. A result knows how it was made: `grad_fn` is the operation that made it, and
 # `next_functions` leads on from there. Look at what these lines print:
 
-# %% tags=["demonstration", "needs:backward"]
+# %% tags=["demonstration", "needs:first-gradient"]
 x = torch.tensor(3.0, requires_grad=True)
 w = torch.tensor(2.0, requires_grad=True)
 loss = (w * x + 1.0) ** 2
@@ -73,7 +73,7 @@ for entry in loss.grad_fn.next_functions:
 # on, whatever you have: further down your count stands beside two others.
 
 
-# %% tags=["demonstration", "needs:backward"]
+# %% tags=["demonstration", "needs:first-gradient"]
 def count_behind(tensor):
     return 0  # your lines
 
@@ -94,7 +94,7 @@ print(count_behind(loss))
 commit("recorded", answer=None, confidence=None, answers=5)
 
 
-# %% tags=["demonstration", "teaches:recording", "form:worked", "needs:tensors"]
+# %% tags=["demonstration", "teaches:recording", "form:worked", "needs:constructors"]
 @reveal("recorded", see="What a line leaves behind", answers=5)
 def _():
     x = torch.tensor(3.0)
@@ -114,7 +114,7 @@ def _():
 # Two things leave no record on purpose: `detach()` hands the same numbers on without the past, and a `no_grad` block
 # records nothing that is computed in it. A change of dtype looks as harmless, and is recorded like a product:
 
-# %% tags=["demonstration", "teaches:recording", "form:worked", "needs:shared-memory"]
+# %% tags=["demonstration", "teaches:recording", "form:worked", "needs:sharing-or-copying"]
 w = torch.tensor(2.0, requires_grad=True)
 print("detach():   ", w.detach().requires_grad, w.detach().grad_fn)
 with torch.no_grad():
@@ -171,7 +171,7 @@ def _():
 # It matters because `backward()` fills the `.grad` of tracked leaves, and that of a result only where somebody asked
 # for it with `retain_grad()`. An optimizer refuses a result altogether:
 
-# %% tags=["demonstration", "teaches:leaves-and-results", "form:worked", "needs:backward"]
+# %% tags=["demonstration", "teaches:leaves-and-results", "form:worked", "needs:first-gradient"]
 named_in_time = (torch.ones(2) * 0.5).requires_grad_()
 named_too_late = torch.ones(2, requires_grad=True) * 0.5
 asked_for = torch.ones(2, requires_grad=True) * 0.5
@@ -220,7 +220,7 @@ except RuntimeError as error:
 commit("second_step", answer=None, confidence=None, answers=2)
 
 
-# %% tags=["demonstration", "teaches:leaves-and-results", "form:worked", "needs:updates"]
+# %% tags=["demonstration", "teaches:leaves-and-results", "form:worked", "needs:first-step"]
 def grad_of(tensor):
     """Its .grad, None for results: torch warns where somebody reads the .grad of one."""
     return tensor.grad if tensor.is_leaf else None
@@ -254,14 +254,14 @@ def _():
 # %% [markdown]
 # ### Exercise: read the tape (spine, predict)
 #
-# Change 7 to your own number from 0 to 99 and run the cell. It prints a program of numbered lines, each of which makes
+# Change 7 to your own number from 0 to 99 and run the cell. It prints a program of numbered lines, each of which names
 # one tensor.
 
 # %% tags=["demonstration", "needs:recording", "needs:leaves-and-results"]
 print(cases.read_tape.script(7))
 
 # %% [markdown]
-# For each of its lines, say of the tensor that it makes: is `requires_grad` `True`, is `is_leaf` `True`, and which
+# For each of its lines, say of the tensor that it names: is `requires_grad` `True`, is `is_leaf` `True`, and which
 # operation does `grad_fn` name? Take the word before `Backward`, out of `"Add"`, `"Clone"`, `"Exp"`, `"Gt"`, `"Mul"`,
 # `"Sub"`, `"ToCopy"`, or `None`.
 #
@@ -335,7 +335,7 @@ print(broken_scaled_leaf(torch.ones(2), 0.5).is_leaf)
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "scaled_leaf", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:repair", "teaches:leaves-and-results", "needs:recording", "needs:shared-memory"]
+# %% nbgrader={"grade": false, "grade_id": "scaled_leaf", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:repair", "teaches:leaves-and-results", "needs:recording", "needs:sharing-or-copying"]
 def scaled_leaf(initial, scale):
     """A tracked leaf that holds the initial values times `scale`."""
     ### BEGIN SOLUTION
@@ -556,7 +556,7 @@ for sentence in ([1.0], [1.0, 4.0, 2.0]):
 commit("branches", answer=None, confidence=None, answers=3)
 
 
-# %% tags=["demonstration", "teaches:dynamic-graphs", "form:worked", "needs:nodes-and-edges", "needs:backward"]
+# %% tags=["demonstration", "teaches:dynamic-graphs", "form:worked", "needs:nodes-and-edges", "needs:first-gradient"]
 @reveal("branches", see="A new graph for every call", answers=3)
 def _():
     slopes = []
@@ -616,7 +616,7 @@ def _():
 # What is kept takes memory as long as the graph lives. `backward()` frees it; the nodes themselves stay until nobody
 # holds the result any more.
 
-# %% tags=["demonstration", "teaches:kept-for-backward", "form:worked", "needs:backward"]
+# %% tags=["demonstration", "teaches:kept-for-backward", "form:worked", "needs:first-gradient"]
 x = torch.randn(1000, requires_grad=True)
 loss = (x.exp() ** 2).sum()
 print("before:", memory.held_by(loss).text.splitlines()[0])
@@ -652,7 +652,7 @@ except RuntimeError as error:
 commit("painted", answer=None, confidence=None, answers=3)
 
 
-# %% tags=["demonstration", "teaches:version-counter", "form:worked", "needs:kept-for-backward", "needs:shared-memory"]
+# %% tags=["demonstration", "teaches:version-counter", "form:worked", "needs:kept-for-backward", "needs:sharing-or-copying"]
 @reveal("painted", see="Painting over what was kept", answers=3)
 def _():
     def by_numpy(y):
@@ -716,7 +716,7 @@ for letter, piece in cases.edits.items():
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "edited", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:review", "teaches:version-counter", "needs:kept-for-backward", "needs:shared-memory"]
+# %% nbgrader={"grade": false, "grade_id": "edited", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:review", "teaches:version-counter", "needs:kept-for-backward", "needs:sharing-or-copying"]
 def edited(piece):
     """What `backward()` does after the edit: "right", "wrong" or "raises"."""
     ### BEGIN SOLUTION
@@ -848,7 +848,7 @@ check("saved_bytes")
 commit("dead", answer=None, confidence=None, answers=6)
 
 
-# %% tags=["demonstration", "teaches:dead-ends", "form:worked", "needs:backward", "needs:nodes-and-edges"]
+# %% tags=["demonstration", "teaches:dead-ends", "form:worked", "needs:first-gradient", "needs:nodes-and-edges"]
 @reveal("dead", see="Where gradients die", answers=6)
 def _():
     x = torch.tensor([1.0, 2.0])
@@ -956,7 +956,7 @@ check("where_it_died")
 commit("root", answer=None, confidence=None, answers=2)
 
 
-# %% tags=["demonstration", "teaches:untaken-branch", "form:worked", "needs:backward"]
+# %% tags=["demonstration", "teaches:untaken-branch", "form:worked", "needs:first-gradient"]
 def slopes_of(root):
     x = torch.tensor([4.0, 0.0], requires_grad=True)
     root(x).sum().backward()
@@ -982,7 +982,7 @@ def _():
 #
 # The remedy is to change what goes *in*. The logarithm is infinite at 0 too; here it never sees a 0:
 
-# %% tags=["demonstration", "teaches:untaken-branch", "form:worked", "needs:backward"]
+# %% tags=["demonstration", "teaches:untaken-branch", "form:worked", "needs:first-gradient"]
 x = torch.tensor([4.0, 0.0], requires_grad=True)
 harmless = torch.where(x > 0, x, 1.0)
 y = torch.where(x > 0, harmless.log(), 0.0)
@@ -1048,7 +1048,7 @@ class Hidden(nn.Module):
 commit("listed", answer=None, confidence=None)
 
 
-# %% tags=["demonstration", "teaches:registered-weights", "form:worked", "needs:leaves-and-results", "needs:updates"]
+# %% tags=["demonstration", "teaches:registered-weights", "form:worked", "needs:leaves-and-results", "needs:first-step"]
 @reveal("listed", see="Weights that nobody registered")
 def _():
     torch.manual_seed(0)

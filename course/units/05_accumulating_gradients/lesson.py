@@ -29,7 +29,7 @@ torch.set_num_threads(1)  # tensors this small are done before a second thread h
 # A look back at the units before. The numbers are yours: change 7 to any whole number from 0 to 99, and run the cell.
 # Then read the program that it prints, and work it out on paper.
 
-# %% tags=["demonstration", "needs:backward", "needs:leaves"]
+# %% tags=["demonstration", "needs:first-gradient", "needs:leaves-and-results"]
 print(cases.warm_up(7))
 
 # %% [markdown]
@@ -40,7 +40,7 @@ print(cases.warm_up(7))
 commit("warm_up", answer=None, confidence=None, variant=None)
 
 
-# %% tags=["demonstration", "needs:backward", "needs:leaves", "needs:updates"]
+# %% tags=["demonstration", "needs:first-gradient", "needs:leaves-and-results", "needs:first-step"]
 @reveal("warm_up", see="Two ways to empty the meter")
 def _(variant):
     names = {}
@@ -58,7 +58,7 @@ def _(variant):
 # After eight minutes go on, whatever you have: further down your path is drawn beside others.
 
 
-# %% tags=["demonstration", "needs:backward", "needs:updates"]
+# %% tags=["demonstration", "needs:first-gradient", "needs:first-step"]
 def descend(steps=10, lr=0.3):
     w = torch.tensor(5.0, requires_grad=True)
     path = [w.item()]
@@ -76,7 +76,7 @@ print(descend())
 # goes backward and reads `w.grad`. One step is right: the chain rule gives `2 * z * x`.
 
 
-# %% tags=["demonstration", "needs:backward"]
+# %% tags=["demonstration", "needs:first-gradient"]
 def trap(steps):
     x = torch.tensor(3.0, requires_grad=True)
     w = torch.tensor(2.0, requires_grad=True)
@@ -99,7 +99,7 @@ print("by hand: ", 2 * (2 * 3 + 1) * 3)
 commit("three_readings", answer=None, confidence=None)
 
 
-# %% tags=["demonstration", "teaches:running-total", "needs:backward"]
+# %% tags=["demonstration", "teaches:running-total", "needs:first-gradient"]
 @reveal("three_readings", see="backward() adds")
 def _():
     readings = trap(3)
@@ -117,7 +117,7 @@ def _():
 #
 # The graph says so by name. Behind each tracked leaf stands a node that does the adding:
 
-# %% tags=["demonstration", "teaches:running-total", "form:worked", "needs:backward"]
+# %% tags=["demonstration", "teaches:running-total", "form:worked", "needs:first-gradient"]
 w = torch.tensor(2.0, requires_grad=True)
 loss = (w * 3.0 + 1.0) ** 2
 node = loss.grad_fn
@@ -131,7 +131,7 @@ while node is not None:
 # A weight that is used twice in one forward pass gets a gradient from each use, and the gradient of the whole is
 # their sum. So adding is what the engine has to do inside one `backward()`. It does the same across two calls:
 
-# %% tags=["demonstration", "teaches:running-total", "needs:backward"]
+# %% tags=["demonstration", "teaches:running-total", "needs:first-gradient"]
 w = torch.tensor(2.0, requires_grad=True)
 (w**3 + 5 * w).backward()
 print("one loss with two uses:     ", w.grad)
@@ -145,7 +145,7 @@ print("two losses, two backwards:  ", w.grad)
 # One graph can go backward twice as well. The first `backward()` frees what the forward pass saved, and a second one
 # that needs it raises an error; `retain_graph=True` has the first one keep it. The second adds the same gradient again:
 
-# %% tags=["demonstration", "teaches:running-total", "form:worked", "needs:backward", "needs:saved-tensors"]
+# %% tags=["demonstration", "teaches:running-total", "form:worked", "needs:first-gradient", "needs:kept-for-backward"]
 w = torch.tensor(2.0, requires_grad=True)
 loss = w**3
 loss.backward(retain_graph=True)
@@ -176,7 +176,7 @@ except RuntimeError as error:
 commit("swing", answer=None, confidence=None)  # "A", "B" or "C"
 
 
-# %% tags=["demonstration", "teaches:never-clearing", "form:worked", "needs:running-total", "needs:updates"]
+# %% tags=["demonstration", "teaches:never-clearing", "form:worked", "needs:running-total", "needs:first-step"]
 def path_of(clears, steps=10, lr=0.3):
     w = torch.tensor(5.0, requires_grad=True)
     path = [w.item()]
@@ -380,7 +380,7 @@ def _():
 # There is also a call that uses no meter. `torch.autograd.grad(loss, tensors)` hands the gradients back and leaves
 # every `.grad` alone:
 
-# %% tags=["demonstration", "teaches:gradients-handed-back", "form:worked", "needs:backward", "needs:running-total"]
+# %% tags=["demonstration", "teaches:gradients-handed-back", "form:worked", "needs:first-gradient", "needs:running-total"]
 x = torch.tensor(3.0, requires_grad=True)
 w = torch.tensor(2.0, requires_grad=True)
 print("handed back:     ", torch.autograd.grad((w * x + 1.0) ** 2, (w, x)))
@@ -445,7 +445,7 @@ check("first_wrong")
 # Five minutes for the two classes that every training loop uses. A *module* owns tensors: its parameters are tracked
 # leaves, and calling the module is a forward pass.
 
-# %% tags=["demonstration", "teaches:modules-and-optimizers", "form:worked", "needs:leaves"]
+# %% tags=["demonstration", "teaches:modules-and-optimizers", "form:worked", "needs:leaves-and-results"]
 torch.manual_seed(0)
 model = nn.Linear(2, 1)
 for name, parameter in model.named_parameters():
@@ -460,7 +460,7 @@ print("weight.grad:", model.weight.grad)
 # An *optimizer* holds on to the parameters it was given and changes them in place. `step()` reads the `.grad` of
 # each, and for plain SGD it does what you have written by hand: `w -= lr * w.grad`.
 
-# %% tags=["demonstration", "teaches:modules-and-optimizers", "form:worked", "needs:updates"]
+# %% tags=["demonstration", "teaches:modules-and-optimizers", "form:worked", "needs:first-step"]
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 by_hand = model.weight.detach() - 0.1 * model.weight.grad
 optimizer.step()
@@ -628,7 +628,7 @@ def _():
 # saves tensors for the backward pass, and `backward()` frees what its own graph has saved. A `Meter` counts those
 # bytes:
 
-# %% tags=["demonstration", "teaches:graph-memory", "form:worked", "needs:saved-tensors"]
+# %% tags=["demonstration", "teaches:graph-memory", "form:worked", "needs:kept-for-backward"]
 w = torch.randn(64, requires_grad=True)
 x, y = torch.randn(100, 64), torch.randn(100)
 with Meter() as meter:
@@ -907,7 +907,7 @@ check("frozen_step")
 commit("whiteboard", answer=None, confidence=None)
 
 
-# %% tags=["demonstration", "teaches:snapshots", "form:worked", "needs:clearing", "needs:shared-memory"]
+# %% tags=["demonstration", "teaches:snapshots", "form:worked", "needs:clearing", "needs:sharing-or-copying"]
 def kept(clear):
     w, history = torch.tensor(1.0, requires_grad=True), []
     for k in (1, 2, 3):
