@@ -110,10 +110,7 @@ def grade(
     given = {"cell_seconds": cell_timeout, "notebook_seconds": notebook_timeout, "files": files, "threads": threads}
     given |= {"memory": memory, "output": output, "disk": disk}
     folders = Folders(course)
-    for name in units:
-        if not any(folders.step(step, ".", name).is_dir() for step in ("source", "release")):
-            known = ", ".join(folders.assignments()) or "none yet"
-            raise typer.BadParameter(f"there is no unit {name} in {folders.root}. Units here: {known}.")
+    _assignments(folders, units)
     try:
         limits = limits_of(folders, **{key: value for key, value in given.items() if value is not None})
     except ValueError as error:
@@ -127,15 +124,37 @@ def grade(
 
 
 @app.command()
-def report(units: Units = ()) -> None:
+def report(
+    units: Annotated[list[str], typer.Argument(show_default="all", metavar="UNIT")] = (),  # of any course, hence as is
+    course: Annotated[Path | None, typer.Option(help="Another nbgrader course's folder.", show_default="this")] = None,
+) -> None:
     """Write the class report (page, figures, CSV) and each learner's feedback page; prints where the reports are."""
     from autograder.feedback import feedback
-    from autograder.lessons import units as all_units
+    from autograder.folders import Folders
+    from autograder.records import NothingGraded
     from autograder.report import report
 
-    for unit in units or all_units():
-        print(report(unit))
-        feedback(unit)
+    folders = Folders(course)
+    _assignments(folders, units)
+    names = list(units) or sorted({unit for unit, _ in folders.submissions()})
+    if not names:
+        raise NothingGraded("No submission has been graded. Try `python3 run.py grade` first.")
+    for unit in names:
+        try:
+            print(report(unit, folders.root))
+            feedback(unit, folders.root)
+        except NothingGraded as error:
+            if units:
+                raise
+            print(error, file=sys.stderr)
+
+
+def _assignments(folders, names: list[str]) -> None:
+    """Refuses the name of an assignment that the course does not have."""
+    for name in names:
+        if not any(folders.step(step, ".", name).is_dir() for step in ("source", "release")):
+            known = ", ".join(folders.assignments()) or "none yet"
+            raise typer.BadParameter(f"there is no unit {name} in {folders.root}. Units here: {known}.")
 
 
 def _exit(fine: bool) -> None:

@@ -86,9 +86,3 @@ def record_of(cell: NotebookNode) -> dict | None:
         if isinstance(record, dict):
             return record
     return None
-
-
-def error_of(cell: NotebookNode) -> str:
-    """The last exception among a cell's outputs, as one line; empty if there is none."""
-    errors = [output for output in cell.get("outputs", []) if output.output_type == "error"]
-    return f"{errors[-1].ename}: {errors[-1].evalue}" if errors else ""

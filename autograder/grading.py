@@ -14,7 +14,7 @@ import autogradlab
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from autograder import gradebook, sandbox
+from autograder import feedback, gradebook, sandbox
 from autograder.engine.job import Job, Settings, Submission, examine
 from autograder.engine.limits import Limits
 from autograder.engine.parent import end_with_parent
@@ -231,10 +231,10 @@ class _Run:
             console=Console(stderr=True),
             transient=True,
         )
-        with bar, gradebook.Writer(self._folders) as writer:
+        with bar, gradebook.Writer(self._folders) as writer, feedback.opened(self._folders) as pages:
             task = bar.add_task("starting", total=len(waiting))
             for submission, outcome in self._outcomes(waiting):
-                graded = _keep(self._folders, writer, submission, outcome)
+                graded = _keep(self._folders, writer, pages, submission, outcome)
                 bar.update(task, advance=1, description=f"{graded.student} {graded.status}")
                 yield graded
         if not _is_strong(self.report):
@@ -325,9 +325,9 @@ def _grade_one(submission: Submission):
     return _job.grade(submission)
 
 
-def _keep(folders: Folders, writer, submission: Submission, outcome) -> Graded:
-    """What became of a submission, written: first to the gradebook and `autograded/`, then to the record."""
-    unit, student = submission.assignment, submission.student
+def _keep(folders: Folders, writer, pages, submission: Submission, outcome) -> Graded:
+    """What became of a submission, written: to the gradebook and `autograded/`, to its page, at last to the record."""
+    unit, student, nodes = submission.assignment, submission.student, {}
     if isinstance(outcome, _Failure):
         graded = Graded(unit, student, "not graded", outcome.reason)
     else:
@@ -336,18 +336,17 @@ def _keep(folders: Folders, writer, submission: Submission, outcome) -> Graded:
         reasons = [result["message"] for result in results if result["message"]]
         seconds = round(sum(result["seconds"] for result in results), 3)
         graded = Graded(unit, student, worst, " ".join(reasons), seconds, results)
+        nodes = {result["notebook"]: node for result, node, _ in outcome if node is not None}
         writer.apply(outcome)
-    folders.note_result(
-        unit,
-        student,
-        {
-            "status": graded.status,
-            "reason": graded.reason,
-            "seconds": graded.seconds,
-            "stamp": submission.stamp,
-            "notebooks": graded.notebooks,
-        },
-    )
+    kept = {
+        "status": graded.status,
+        "reason": graded.reason,
+        "seconds": graded.seconds,
+        "stamp": submission.stamp,
+        "notebooks": graded.notebooks,
+    }
+    pages.write(unit, student, kept, nodes)
+    folders.note_result(unit, student, kept)
     return graded
 
 

@@ -216,6 +216,14 @@ def test_only_a_changed_submission_is_graded_again_and_an_unreadable_one_loses_i
     assert not (root / "grading" / "autograded" / "spoilt" / UNIT).exists()
 
 
+def test_every_submission_has_its_page_when_it_is_graded(course):
+    root, _ = course
+    pages = {path.parent.parent.name: path for path in (root / "grading" / "feedback").glob(f"*/{UNIT}/{UNIT}.html")}
+    assert set(pages) == {*CLASS, "breaks"}
+    assert "took too long" in pages["hangs"].read_text(encoding="utf-8")
+    assert "line 3" in pages["breaks"].read_text(encoding="utf-8")
+
+
 def test_nothing_to_grade_says_where_it_looked(tmp_path):
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
     with pytest.raises(GradingError, match=r"No submission of a built unit lies in .*submitted"):

@@ -14,7 +14,8 @@ import torch
 from autogradlab.case import Case
 from autogradlab.diagnosis import judge
 from autogradlab.exercises import load_cases
-from autogradlab.recorded import visible
+from autogradlab.observation import observe
+from autogradlab.recorded import SEED, visible
 
 from autograder import lessons
 
@@ -181,6 +182,24 @@ def test_a_generator_gives_the_numbers_of_the_common_sequence(run):
     assert own == common
 
 
+def test_all_views_of_the_table_lie_on_one_line_of_twelve_numbers(run):
+    assert shown(run, "lines of numbers:") == "lines of numbers: 1   numbers in it: 12"
+
+
+def test_no_line_break_makes_a_list_of_a_sentence(lesson):
+    """A line that begins with "1. " begins a list, also in the middle of a paragraph."""
+    item = re.compile(r"(\d+[.)]|[-+*]) ")
+    torn = []
+    for cell in lesson.cells:
+        if cell.kind == "markdown":
+            before = ""
+            for line in cell.source.splitlines():
+                if item.match(line) and before and not item.match(before) and not before.startswith(" "):
+                    torn.append(line)
+                before = line
+    assert torn == []
+
+
 # --- the catalogue ---------------------------------------------------------------------------------------------------
 
 #: What the lesson shows against a mistake that no exercise is about: where its line begins, what it shows, and what the
@@ -333,3 +352,30 @@ def test_a_loss_of_any_type_is_a_miss_in_words(lesson, exercises, loss):
     seen = visible(exercise, lambda pred, y: loss)
     assert [one["raised"] for one in seen] == [None] * len(seen)
     assert judge(exercise, seen, expected, []).status == "wrong"
+
+
+def test_a_sample_handed_out_twice_misses_only_what_it_breaks(lesson, exercises):
+    exercise, reference = exercises["sample"], lessons.references(lesson)["sample"]
+    kept = {}
+
+    def cached(shape, seed):
+        key = str(shape), seed
+        kept.setdefault(key, reference(shape, seed))
+        return kept[key]
+
+    expected, seen = visible(exercise, reference), []
+    for index in range(exercise.visible):
+        kept.clear()
+        seen.append(observe(exercise, cached, SEED, index))
+    assert judge(exercise, seen, expected, []).met == [True, True, True, False]
+
+
+def test_every_pair_that_the_loss_is_asked_about_has_a_tracked_prediction(lesson, exercises):
+    exercise, reference, tracked = exercises["mse"], lessons.references(lesson)["mse"], []
+
+    def noting(pred, y):
+        tracked.append(pred.requires_grad)
+        return reference(pred, y)
+
+    visible(exercise, noting)
+    assert len(tracked) > 4 and all(tracked)
