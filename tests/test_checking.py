@@ -8,6 +8,7 @@ import json
 import linecache
 import sys
 import textwrap
+import types
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from autogradlab.checking import check
 from autogradlab.exercises import define, load_attempts, load_cases, stub_digest
 from autogradlab.recorded import FILE, record_exercise, write
 from autogradlab.requirements import Difference
-from autogradlab.verdicts import MIME, NOT_JUDGED, CheckFailed, CheckResult, call_lines, prose
+from autogradlab.verdicts import MIME, NOT_JUDGED, CheckFailed, CheckResult, Told, call_lines, prose
 
 CASES = """
 import torch
@@ -722,6 +723,13 @@ def test_the_same_behaviour_is_told_more_of_each_time(notebook):
         result = notebook.check()
         assert told(result) == [message, "Shown in “What adds up”."]
         assert "<a href='90_unit.ipynb#What-adds-up'>What adds up</a>" in result.html
+
+
+def test_a_demonstration_in_another_unit_is_named_with_its_unit():
+    candidate = types.SimpleNamespace(see="03_graph#One-step-too-many")
+    verdict = types.SimpleNamespace(diagnosis=[(candidate, [0])])
+    place, words = Told(unit="05_sums", exercise=None, points=1)._link(verdict)
+    assert (place, words) == ("../03_graph/03_graph.ipynb#One-step-too-many", "One step too many (unit 03_graph)")
 
 
 def test_another_behaviour_begins_again(notebook):

@@ -443,6 +443,27 @@ with open("hidden", "wb") as file:
 
 
 @linux
+@pytest.mark.parametrize(
+    "source", ["0x21, -1", "1, os.open('/dev/zero', os.O_RDONLY)", "1, os.open('/dev/zero', os.O_RDWR)"]
+)
+def test_memory_cannot_be_kept_by_mapping_one_page_of_it(grade, source):
+    graded = grade(
+        WRONG
+        + f"""
+import ctypes, os
+library = ctypes.CDLL(None)
+library.mmap.restype, size = ctypes.c_void_p, 64 << 20
+library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+place = library.mmap(None, size, 1, {source}, 0)
+print("refused" if place == (1 << 64) - 1 else [line for line in open("/proc/self/maps") if "/dev/zero" in line])
+"""
+    )
+    refused = "refused" in graded.said or "Permission denied" in graded.said
+    # Read-only, it is a mapping of nothing but zeros, and no object that is called "/dev/zero (deleted)".
+    assert refused or "/dev/zero" in graded.said and "(deleted)" not in graded.said
+
+
+@linux
 def test_a_thread_cannot_have_open_files_of_its_own(grade):
     graded = grade(
         WRONG
@@ -701,7 +722,8 @@ def test_exercises_whose_gate_is_the_same_in_every_case_are_named_in_the_documen
     told = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     exercises = Unit(name, ROOT / "course", "00").exercises
     forgeable = [one for one, known in exercises.items() if not known.exercise.is_prediction and same(known)]
-    assert [one for one in forgeable if f"`{one}`" not in told] == []
+    untold = [one for one in forgeable if f"`{one}`" not in told]
+    assert untold == [], "let them ask for something that differs, or name them under What can still be forged"
     assert name != UNIT or forgeable == ["first_wrong"]
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import mmap
 import os
 import re
 import shutil
@@ -53,6 +54,10 @@ def answer(machine: str, number: int, *arguments: int, denied: str = "", archite
     [
         ("clone", (CLONE_THREAD | CLONE_VM | CLONE_FS | CLONE_FILES,), seccomp.ALLOW),
         ("clone", (CLONE_THREAD | CLONE_VM | CLONE_FS,), REFUSED),
+        ("mmap", (0, 4096, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), seccomp.ALLOW),
+        ("mmap", (0, 4096, 3, mmap.MAP_SHARED), seccomp.ALLOW),
+        ("mmap", (0, 4096, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE), REFUSED),
+        ("mmap", (0, 4096, 3, 3 | mmap.MAP_ANONYMOUS), REFUSED),
         ("clone", (CLONE_THREAD | CLONE_VM | CLONE_FILES,), REFUSED),
         ("clone", (CLONE_VM,), REFUSED),
         ("clone", (0,), REFUSED),

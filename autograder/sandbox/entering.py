@@ -57,7 +57,7 @@ def enter(plan: Plan, scratch: Path, keep: Sequence[int] = ()) -> dict[str, str]
         "other uid": lambda: _become(plan, place),
         "landlock": lambda: _restrict_files(plan, place),
         "capabilities": _drop_capabilities,
-        "seccomp": _filter_calls,
+        "seccomp": lambda: _filter_calls(plan),
     }
     entered = {}
     for layer in LAYERS:
@@ -179,9 +179,10 @@ def _drop_capabilities() -> None:
     system.call("capset", struct.pack("<Ii", _CAPABILITY_VERSION, 0), bytes(24))
 
 
-def _filter_calls() -> None:
+def _filter_calls(plan: Plan) -> None:
     try:
         denied = "" if landlock.abi() >= landlock.ABI_OF_TRUNCATE else "truncate"
     except OSError:
         denied = "truncate"
-    seccomp.install(denied)
+    # CUDA shares memory with its driver; its address space is not limited either.
+    seccomp.install(denied, shared_memory=not plan.address_space)

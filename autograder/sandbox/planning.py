@@ -49,10 +49,12 @@ _SYSTEM = (
     "/proc/cpuinfo",
     "/proc/meminfo",
     "/proc/self",
+    # Where it can be written, it can be mapped as memory that stays when it is no longer mapped.
+    "/dev/zero",
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
 )
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+_DEVICES = ("/dev/null", "/dev/urandom", "/dev/random")
 #: What a CUDA runtime reads and opens.
 _CUDA_SYSTEM = (
     "/proc/driver/nvidia",

@@ -7,6 +7,7 @@ a program of classic BPF; see seccomp(2) and Documentation/userspace-api/seccomp
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import socket
 import struct
@@ -29,6 +30,7 @@ _F_SETOWN_EX = 15
 _SET_PDEATHSIG, _SET_DUMPABLE = 1, 4
 _TYPE_OF_SOCKET = 0xF
 _OWNER = 0o700
+_MAP_TYPE, _MAP_SHARED_VALIDATE = 0xF, 3
 
 
 def _refuse(number: int) -> int:
@@ -47,7 +49,8 @@ DENIED = {
     "network": "socket connect bind listen accept accept4 sendmsg sendmmsg",
     "new processes": "execve execveat fork vfork",
     # Memory that no limit on a process counts, and descriptors that escape the limit on the size of files.
-    "hidden memory": "memfd_create memfd_secret shmget shmat shmctl mq_open mq_unlink",
+    # A page in a pipe keeps all of a large page in memory.
+    "hidden memory": "memfd_create memfd_secret shmget shmat shmctl mq_open mq_unlink splice vmsplice tee",
     # Objects of System V have numbers, which can be guessed.
     "objects of others": "semget semop semtimedop semctl msgget msgsnd msgrcv msgctl",
     "mounts and namespaces": "mount umount2 pivot_root chroot setns unshare open_tree open_tree_attr move_mount fsopen "
@@ -70,7 +73,7 @@ TIMES = {"utime": 1, "utimes": 1, "utimensat": 2, "futimesat": 2}
 UNKNOWN = "clone3 openat2"
 
 
-def _checked(own: int) -> Iterator[tuple]:
+def _checked(own: int, shared_memory: bool) -> Iterator[tuple]:
     """Yields (call, argument, mask, values, action where the masked argument is among them, action elsewhere)."""
     truncating = os.O_ACCMODE | os.O_TRUNC
     thread = _CLONE_FILES | _CLONE_FS | _CLONE_THREAD
@@ -86,6 +89,11 @@ def _checked(own: int) -> Iterator[tuple]:
     # A datagram socket of a pair can still send to any other socket; asyncio and multiprocessing use streams.
     yield "socketpair", 0, -1, (socket.AF_UNIX,), _NEXT, _EPERM
     yield "socketpair", 1, _TYPE_OF_SOCKET, (socket.SOCK_STREAM, socket.SOCK_SEQPACKET), ALLOW, _EPERM
+    # Shared memory without a file stays whole as long as one page of it is mapped, and the others count nowhere.
+    if not shared_memory:
+        shared = (mmap.MAP_SHARED, _MAP_SHARED_VALIDATE)
+        nameless = tuple(kind | mmap.MAP_ANONYMOUS for kind in shared)
+        yield "mmap", 3, _MAP_TYPE | mmap.MAP_ANONYMOUS, nameless, _EPERM, ALLOW
     # Landlock takes opening a file only to read for reading, also where opening it empties it, before its ABI 3.
     for name, flags in (("open", 1), ("openat", 2)):
         yield name, flags, truncating, (os.O_RDONLY | os.O_TRUNC,), _EPERM, ALLOW
@@ -98,10 +106,11 @@ def _checked(own: int) -> Iterator[tuple]:
     yield "umask", 0, _OWNER, (0,), ALLOW, _EPERM
 
 
-def program(machine: str, own: int, denied: str = "") -> list[tuple[int, int, int, int]]:
+def program(machine: str, own: int, denied: str = "", shared_memory: bool = False) -> list[tuple[int, int, int, int]]:
     """The filter for the process with the number `own`, as instructions (code, jump if true, jump if false, value).
 
-    `denied` names calls to be refused besides those that always are.
+    `denied` names calls to be refused besides those that always are; `shared_memory` lets memory without a file be
+    mapped as shared.
     """
     numbers = system.numbers(machine)
     instructions = [
@@ -112,7 +121,7 @@ def program(machine: str, own: int, denied: str = "") -> list[tuple[int, int, in
         (_AT_LEAST, 0, 1, system.NEWEST_CALL + 1),
         (_RETURN, 0, 0, _ENOSYS),
     ]
-    for name, argument, mask, values, listed, elsewhere in _checked(own):
+    for name, argument, mask, values, listed, elsewhere in _checked(own, shared_memory):
         if name in numbers:
             instructions += _check(numbers[name], argument, mask, values, listed, elsewhere)
     for names, action in ((" ".join((*DENIED.values(), denied)), _EPERM), (IGNORED, _IGNORE), (UNKNOWN, _ENOSYS)):
@@ -136,9 +145,9 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def install(denied: str = "") -> None:
-    """Puts the filter on this process for good. Raises OSError where the kernel refuses."""
-    instructions = program(system.MACHINE, os.getpid(), denied)
+def install(denied: str = "", shared_memory: bool = False) -> None:
+    """Puts the filter of `program` on this process for good. Raises OSError where the kernel refuses."""
+    instructions = program(system.MACHINE, os.getpid(), denied, shared_memory)
     packed = b"".join(struct.pack("<HBBI", *row[:3], row[3] & 0xFFFFFFFF) for row in instructions)
     held = ctypes.create_string_buffer(packed, len(packed))
     described = _Program(len(instructions), ctypes.addressof(held))

@@ -130,7 +130,8 @@ class Told:
             return None
         unit, _, anchor = place.partition("#")
         folder = "" if unit == self.unit else f"../{unit}/"
-        return f"{folder}{unit}.ipynb#{anchor}", anchor.replace("-", " ")
+        heading = anchor.replace("-", " ")
+        return f"{folder}{unit}.ipynb#{anchor}", heading if unit == self.unit else f"{heading} (unit {unit})"
 
     def _result(self, status, score, rows, facts, said=(), link=None, **more) -> CheckResult:
         score = round(score, 6)

@@ -40,8 +40,8 @@ def step_down(w, x, lr):
 
 @misconception(
     "G06",
-    "The new value went into a new tensor, and the name w moved to it inside the function. The caller's w is where it "
-    "was. Which operator edits the tensor itself?",
+    "The caller's w is where it was. Either no line moves it, or the new value went into a new tensor, to which the "
+    "name w moved inside the function. Which operator edits the tensor itself?",
 )
 def step_down(w, x, lr):
     loss = (w * x + 1) ** 2
@@ -85,7 +85,11 @@ def step_down(w, x, lr):
     return loss.detach()
 
 
-@misconception("B06")
+@misconception(
+    "B06",
+    "The gradient in the step is None. That is what .grad holds before backward() has run, and what backward() returns "
+    "in any case. What fills w.grad, and when?",
+)
 def step_down(w, x, lr):
     loss = (w * x + 1) ** 2
     slope = loss.backward()
@@ -173,7 +177,12 @@ def start_values(rows, inputs, bias):
     }
 
 
-@misconception("C08")
+@misconception(
+    "C08",
+    "Nobody wrote into the state. torch.empty reserves memory, as torch.Tensor does with a size, and shows what lies "
+    "there; the check lays nan there, so that leftovers which look like zeros pass by no luck. Which constructor "
+    "writes zeros?",
+)
 def start_values(rows, inputs, bias):
     return {
         "bias": torch.tensor(bias, dtype=torch.float32, requires_grad=True),
@@ -247,7 +256,11 @@ def start_values(rows, inputs, bias):
     }
 
 
-@misconception("C42")
+@misconception(
+    "C42",
+    "The bias is not tracked, so that backward() would leave it no gradient, and no step would move it. Which argument "
+    "of the constructor asks for tracking?",
+)
 def start_values(rows, inputs, bias):
     return {
         "bias": torch.tensor(bias, dtype=torch.float32),
@@ -506,7 +519,12 @@ def mended(letter, a, b):
     return ways[letter]()
 
 
-@misconception("C12")
+@misconception(
+    "C12",
+    "In A the numbers of b were cut into rows of another length: view and reshape re-read one line of numbers, so that "
+    "neighbours stay neighbours. A transpose turns rows into columns. Which element should stand to the right of the "
+    "first one?",
+)
 def mended(letter, a, b):
     if letter == "A":
         return a @ b.view(b.shape[1], b.shape[0])
@@ -623,6 +641,24 @@ def mended(letter, a, b):
     if letter == "D":
         return a.T.reshape(-1) * b
     return torch.stack([a, b.squeeze(1)])
+
+
+@misconception(
+    "C33",
+    "In E the second row holds all of b: the two were put end to end, and then cut into pairs. Along which dimension "
+    "do a column of a and a column of b stand side by side?",
+    variant="end to end",
+)
+def mended(letter, a, b):
+    if letter == "A":
+        return a @ b.T
+    if letter == "B":
+        return a + b.unsqueeze(1)
+    if letter == "C":
+        return torch.cat([a, b])
+    if letter == "D":
+        return a.T.reshape(-1) * b
+    return torch.cat([a, b.squeeze(1)]).reshape(-1, 2)
 
 
 @misconception("C31")
@@ -759,8 +795,8 @@ def mse(pred, y):
 
 @misconception(
     "S12",
-    "The prediction was detached before the difference was taken: the number is right, and no gradient comes back "
-    "through it. Through which of the two does the loss have to reach the weights?",
+    "The number is right, and the loss knows nothing of the prediction: on the way to it the history was left, as "
+    "detach(), item() and torch.tensor() leave it. Which of your lines is the last whose result is tracked?",
 )
 def mse(pred, y):
     n = pred.numel()
@@ -855,7 +891,11 @@ def to_model_input(obj):
     return obj.float().contiguous()
 
 
-@misconception("C21")
+@misconception(
+    "C21",
+    "A reversed array walks backwards through memory. No tensor can do that, and every function that turns an array "
+    "into a tensor raises this error, torch.tensor too. How can the reversed order become the order in memory?",
+)
 def to_model_input(obj):
     obj = obj.detach() if isinstance(obj, torch.Tensor) else numpy.asarray(obj)
     if isinstance(obj, numpy.ndarray):
@@ -952,7 +992,11 @@ def sample(shape, seed):
     return torch.empty(shape).normal_(generator=own)
 
 
-@misconception("C34")
+@misconception(
+    "C34",
+    "There is one sequence of random numbers for everybody, and this call begins it anew: the caller's next numbers "
+    "depend on your seed. Whose sequence should a function draw from that has a seed of its own?",
+)
 def sample(shape, seed):
     torch.manual_seed(seed)
     return torch.randn(shape)
@@ -1163,6 +1207,16 @@ def shares_memory(a, b):
 )
 def shares_memory(a, b):
     return a.data_ptr() == b.data_ptr()
+
+
+@misconception(
+    "C21",
+    "An array that is read backwards cannot be turned into a tensor without a copy, and a copy would answer another "
+    "question. Into which of the two kinds can everything here be turned?",
+)
+def shares_memory(a, b):
+    a, b = (torch.from_numpy(one) if isinstance(one, numpy.ndarray) else one.detach() for one in (a, b))
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
 @misconception("C36")

@@ -214,7 +214,7 @@ def mse(program, case):
     }
     refusals = {}
     for words, (pred, y) in strange.items():
-        answer = case.attempt(program, pred, y)
+        answer = case.attempt(program, pred.requires_grad_(), y)
         refusals[words] = "ValueError" if isinstance(answer, ValueError) else type(answer).__name__
     return losses | {"gradients": gradients, "what the loss is": pasts, "refusals": refusals}
 
@@ -350,17 +350,17 @@ def shares_memory(program, case):
 def sample(program, case):
     a, b = case.size(2, 4), case.size(2, 4)
     shape = [a, (a, b), torch.Size([b, a]), (a, 1, b), b][case.kind]
-    seeds = [case.integer(1, 99), case.integer(100, 199)]
+    seeds = [case.integer(1, 99), case.integer(100, 199), case.integer(300, 399)]
     torch.manual_seed(case.integer(200, 299))
     own = [torch.rand(2)]
     samples = []
     for seed in (seeds[0], seeds[1], seeds[1], seeds[0]):
         samples.append(program(shape, seed))
         own.append(torch.rand(2))
-    again = program(shape, seeds[1])
-    if isinstance(again, torch.Tensor):
-        again.zero_()
-    return {"samples": samples, "the caller's numbers": own, "sample after an edit": program(shape, seeds[1])}
+    edited = program(shape, seeds[2])  # a seed of its own, so that the edit shows in no other result
+    if isinstance(edited, torch.Tensor):
+        edited.zero_()
+    return {"samples": samples, "the caller's numbers": own, "sample after an edit": program(shape, seeds[2])}
 
 
 # ---------------------------------------------------------------------------------------------------------- strides

@@ -5,9 +5,9 @@
 # whole game: in ten minutes you will have run a program forward, backward, and one step down. Everything after that
 # answers questions which those ten minutes raise.
 #
-# Exercises marked **spine** carry the unit. **Depth** goes further, **workshop** builds something to keep. Before
-# some results you are asked what you expect, and how sure you are, from 1 (a guess) to 5 (certain). A wrong guess
-# costs nothing.
+# Exercises marked **spine** carry the unit. **Depth** goes further, **workshop** builds something to keep. Before some
+# results you are asked what you expect, and how sure you are, from 1 (a guess) to 5 (certain). A wrong guess costs
+# nothing.
 
 # %% tags=["setup"]
 import inspect
@@ -102,11 +102,11 @@ def _():
 # Complete `step_down(w, x, lr)`. `w` and `x` are tracked float tensors of one value each (shape `()`), their `.grad`
 # is None, and `lr` is a float.
 #
-# Move `w` itself one step down the slope of `(w * x + 1) ** 2`, by `lr` times its gradient. Return the loss from
-# before the step as a Python float; `loss.item()` gives that.
+# Move `w` itself one step down the slope of `(w * x + 1) ** 2`, by `lr` times its gradient. Return the loss from before
+# the step as a Python float; `loss.item()` gives that.
 #
-# `x` does not move, `w` is still tracked, and what `no_grad` switched off is on again. What `.grad` holds at the end
-# is up to you.
+# `x` does not move, `w` is still tracked, and what `no_grad` switched off is on again. What `.grad` holds at the end is
+# up to you.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -173,12 +173,12 @@ print(f"{'array.dtype':18} {array.dtype}")
 print(f"{'tensor.dtype':18} {tensor.dtype}")
 
 # %% [markdown]
-# A `dim` given to `max` brings the places along with the values. `std` divides by the number of elements in NumPy,
-# and by one less in torch. And `6.0` became 64 bits there, 32 bits here; that gets a section of its own.
+# A `dim` given to `max` brings the places along with the values. `std` divides by the number of elements in NumPy, and
+# by one less in torch. And `6.0` became 64 bits there, 32 bits here; that gets a section of its own.
 #
 # Then there are two things that no array can do. A tensor has a place: it can live on a GPU, and operations on it run
-# there. And it can be tracked, as you saw. The second device here is simulated, so that a laptop has one too; where
-# it cannot be had, the last line says why.
+# there. And it can be tracked, as you saw. The second device here is simulated, so that a laptop has one too; where it
+# cannot be had, the last line says why.
 
 # %% tags=["demonstration", "teaches:beyond-arrays", "form:worked", "needs:first-gradient"]
 t = torch.ones(2, requires_grad=True)
@@ -244,17 +244,15 @@ def _():
 #
 # `torch.tensor` read the brackets as two values, `zeros` as a size of 2 by 3. `torch.Tensor`, with a capital T, is an
 # old constructor that takes a number for a size: three elements, and nobody has written into them. What it shows is
-# what lay in that memory before. `torch.empty` says openly what it does: it reserves memory, and you fill it. Run
-# this cell a few times. Now and then the leftovers look like zeros, and that is the worst case, because it passes a
-# test.
+# what lay in that memory before. `torch.empty` says openly what it does: it reserves memory, and you fill it. Run this
+# cell a few times. Now and then the leftovers look like zeros, and that is the worst case, because it passes a test.
 
 # %% tags=["demonstration", "teaches:constructors", "form:worked"]
 for _ in range(3):
     print("empty:", torch.empty(3).tolist(), "  zeros:", torch.zeros(3).tolist())
 
 # %% [markdown]
-# A shape is a `torch.Size`: a tuple that can also count elements. It compares with tuples, unpacks, and can be
-# sliced.
+# A shape is a `torch.Size`: a tuple that can also count elements. It compares with tuples, unpacks, and can be sliced.
 
 # %% tags=["demonstration", "teaches:constructors", "form:worked"]
 shape = torch.randn(64, 3, 28, 28).shape
@@ -265,9 +263,9 @@ print(shape, isinstance(shape, tuple), shape == (64, 3, 28, 28), count, rest, sh
 # ## Who chose this dtype?
 #
 # With `torch.tensor` the values choose: whole numbers make int64, `True` and `False` bool, numbers with a point the
-# default dtype, which is float32 until somebody sets another. An array brings its own dtype along. `zeros`, `ones`
-# and `randn` take the default; `full` asks its fill value, and the `_like` constructors take over the dtype that they
-# are shown.
+# default dtype, which is float32 until somebody sets another. An array brings its own dtype along. `zeros`, `ones` and
+# `randn` take the default; `full` asks its fill value, and the `_like` constructors take over the dtype that they are
+# shown.
 
 # %% tags=["demonstration", "teaches:inferred-dtype", "form:worked", "needs:constructors"]
 lines = [
@@ -284,8 +282,8 @@ for line in lines:
     print(f"{line:44} {eval(line).dtype}")
 
 # %% [markdown]
-# Why float32? It takes half the memory of float64, and rounds a number in the eighth digit or so, which learning
-# seldom notices. What it means for speed belongs to unit 2.
+# Why float32? It takes half the memory of float64, and rounds a number in the eighth digit or so, which learning seldom
+# notices. What it means for speed belongs to unit 2.
 #
 # And why does it matter that a list of whole numbers gives int64? Three lines, two errors, and one that says nothing:
 
@@ -452,8 +450,8 @@ print(cases.shape_and_dtype.script(7))
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Two questions for each line. Are the numbers in the brackets values or a size? And who chooses the dtype: the
-# values, the default, or the tensor that was shown?
+# Two questions for each line. Are the numbers in the brackets values or a size? And who chooses the dtype: the values,
+# the default, or the tensor that was shown?
 #
 # </details>
 
@@ -498,8 +496,8 @@ for line in (
 
 # %% [markdown]
 # - `mat1 and mat2 ... (4x3 and 5x3)`: the two numbers in the middle, 3 and 5, had to be equal.
-# - `tensor a (3) must match ... b (4) at non-singleton dimension 1`: the shapes are lined up *from the right*, so
-#   that the 4 of `(4,)` stands below the 3 of `(4, 3)`. Dimensions count from 0.
+# - `tensor a (3) must match ... b (4) at non-singleton dimension 1`: the shapes are lined up *from the right*, so that
+#   the 4 of `(4,)` stands below the 3 of `(4, 3)`. Dimensions count from 0.
 # - `except in dimension 1`: everywhere else they had to agree, and in dimension 0 there are 4 and 2.
 # - `invalid for input of size 6`: 4 times 2 is not 6.
 
@@ -518,9 +516,9 @@ print("both have the shape", tuple(table.view(3, 2).shape), "and agree:", torch.
 
 # %% [markdown]
 # Three tools change a shape without touching a value: `t[:, None]` (or `unsqueeze(1)`) adds a dimension of size 1,
-# `squeeze(1)` removes dimension 1 if its size is 1, and otherwise nothing, `reshape` re-reads the numbers in order.
-# `view` is `reshape` that promises not to copy, and refuses where it would have to. A bare `squeeze()` removes
-# *every* size of 1, which is one too many when a batch has a single row.
+# `squeeze(1)` removes dimension 1 if it has that size and else does nothing, `reshape` re-reads the numbers in order.
+# `view` is `reshape` that promises not to copy, and refuses where it would have to. A bare `squeeze()` removes *every*
+# size of 1, which is one too many when a batch has a single row.
 
 # %% tags=["demonstration", "teaches:reshaping", "form:worked", "needs:shape-errors"]
 column = torch.ones(1, 1)
@@ -574,8 +572,8 @@ for letter, (first, second) in shapes.items():
 # %% [markdown]
 # <details><summary>Hint 2</summary>
 #
-# A and D need the two words that are not each other: transpose and reshape. Try B and E with sizes that differ, then
-# E with n = 1.
+# A and D need the two words that are not each other: transpose and reshape. Try B and E with sizes that differ, then E
+# with n = 1.
 #
 # </details>
 
@@ -602,8 +600,8 @@ check("mended")
 # %% [markdown]
 # ## When no error comes
 #
-# Shapes that differ are not always refused. *Broadcasting* lines them up from the right, and stretches every size of
-# 1 to its partner's; a missing dimension counts as 1. That is how one bias is added to a whole batch.
+# Shapes that differ are not always refused. *Broadcasting* lines them up from the right, and stretches every size of 1
+# to its partner's; a missing dimension counts as 1. That is how one bias is added to a whole batch.
 
 # %% tags=["demonstration", "teaches:stretching", "form:worked", "needs:shape-errors"]
 for first, second in [((4, 3), (3,)), ((4, 3), (4, 1)), ((4, 1), (3,)), ((4, 1), (4,)), ((2, 1, 3), (5, 1))]:
@@ -611,9 +609,9 @@ for first, second in [((4, 3), (3,)), ((4, 3), (4, 1)), ((4, 1), (3,)), ((4, 1),
 
 # %% [markdown]
 # Look at the last but one, and then at this. Twenty points lie exactly on the line `y = 3 * x + 1`; `x` has the shape
-# (20, 1), as models like it, and `y` the shape (20,), as files give it. A model `x * w + b` starts at 0 and walks
-# down its slope for 300 steps, with the loss `((x * w + b - y) ** 2).mean()`. Which `w` does it arrive at? Answer
-# with a number.
+# (20, 1), as models like it, and `y` the shape (20,), as files give it. A model `x * w + b` starts at 0 and walks down
+# its slope for 300 steps, with the loss `((x * w + b - y) ** 2).mean()`. Which `w` does it arrive at? Answer with a
+# number.
 
 # %% tags=["prediction"]
 commit("slope_found", answer=None, confidence=None)
@@ -663,11 +661,11 @@ def _():
 # ## The perfect model scores worse than no model
 #
 # `(20, 1)` minus `(20,)` is a table of 20 by 20: every prediction compared with every target. The best answer to all
-# targets at once is their mean, so the slope goes to 0 and the loss stops at the variance of `y`. The true line
-# scores twice as badly. No error, no warning, and a loss that falls as it should.
+# targets at once is their mean, so the slope goes to 0 and the loss stops at the variance of `y`. The true line scores
+# twice as badly. No error, no warning, and a loss that falls as it should.
 #
-# One line finds it: print `(pred - y).shape`. One word prevents it: say the shape that you expect. And `F.mse_loss`
-# at least warns:
+# One line finds it: print `(pred - y).shape`. One word prevents it: say the shape that you expect. And `F.mse_loss` at
+# least warns:
 
 # %% tags=["demonstration", "teaches:stretching", "form:worked"]
 print("the shape of the difference:", tuple((3 * x + 1 - y).shape))
@@ -682,12 +680,11 @@ print("F.mse_loss:", str(caught[0].message).split(". ")[0])
 # ### Exercise: a loss that looks at shapes (spine, repair)
 #
 # Repair `plain` as `mse(pred, y)`. Both are float tensors of N values, each of shape (N, 1) or (N,), in all four
-# pairings, N from 1 up; `pred` is tracked. Return the mean of the N squared differences, a tensor of shape `()`
-# through which `backward()` leaves a gradient of `pred`'s own shape in `pred.grad`.
+# pairings, N from 1 up; `pred` is tracked. Return the mean of the N squared differences, a tensor of shape `()` through
+# which `backward()` leaves a gradient of `pred`'s own shape in `pred.grad`.
 #
-# Refuse every other pair with a ValueError: different N, any other number of dimensions, a second dimension that is
-# not
-# 1. (1, N) is no column, even where N elements meet N.
+# Refuse every other pair with a ValueError: different N, any other number of dimensions, a second dimension of another
+# size than 1. A row (1, N) is no column, even where N elements meet N.
 #
 # `pred` and `y` keep their shapes and values.
 
@@ -753,8 +750,8 @@ def _():
 # %% [markdown]
 # ## Two windows on one memory
 #
-# `torch.tensor` copies, always. `from_numpy` opens a second window on the memory that is there, and `as_tensor` does
-# so where nothing has to be converted. Slices, `view`, `.T`, `expand` and `.numpy()` are such windows too. `.to` and
+# `torch.tensor` copies, always. `from_numpy` opens a second window on the memory that is there, and `as_tensor` does so
+# where nothing has to be converted. Slices, `view`, `.T`, `expand` and `.numpy()` are such windows too. `.to` and
 # `.float()` copy only if something has to change, and hand back the *same tensor* if not:
 
 # %% tags=["demonstration", "teaches:sharing-or-copying", "form:worked"]
@@ -799,11 +796,10 @@ print("before, after same += 1:", before.tolist(), "  the clone:", other.tolist(
 
 # %% [markdown]
 # `t = ...` never copies; it moves the name `t`. `t += ...`, `t[0] = ...`, and methods that end in an underscore
-# (`add_`, `zero_`) edit the tensor, and every name and every window shows it. That is why the step down wrote `w -=
-# ...` and not `w = w - ...`.
+# (`add_`, `zero_`) edit the tensor, and every name and every window shows it. That is why the step down wrote
+# `w -= ...` and not `w = w - ...`.
 #
-# `x` holds `[1, 2, 3]` and `mask` is `x > 1`. After `x[mask][0] = 5`, what is `x`? Answer with a list of three
-# numbers.
+# `x` holds `[1, 2, 3]` and `mask` is `x > 1`. After `x[mask][0] = 5`, what is `x`? Answer with a list of three numbers.
 
 # %% tags=["prediction"]
 commit("mask_then_index", answer=None, confidence=None)
@@ -838,14 +834,14 @@ for line in ("torch.from_numpy(backwards)", "torch.zeros(1).expand(3).add_(1)"):
 print("copied first:", torch.from_numpy(backwards.copy()).tolist(), torch.zeros(1).repeat(3).add_(1).tolist())
 
 # %% [markdown]
-# An array may be read backwards through memory, and a tensor may not. And `expand` shows one cell three times, so
-# that three answers have no place to go.
+# An array may be read backwards through memory, and a tensor may not. And `expand` shows one cell three times, so that
+# three answers have no place to go.
 
 # %% [markdown]
 # ## The photocopier
 #
-# What happens to tracking when a tensor is copied? `torch.tensor(t)` is a photocopier: the numbers survive, the
-# history does not. The same numbers by `stack` keep theirs.
+# What happens to tracking when a tensor is copied? `torch.tensor(t)` is a photocopier: the numbers survive, the history
+# does not. The same numbers by `stack` keep theirs.
 
 # %% tags=["demonstration", "teaches:photocopies", "form:worked", "needs:first-gradient", "needs:sharing-or-copying"]
 a, b = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)
@@ -859,8 +855,8 @@ for line in ("a.clone()", "a.detach()", "a.detach().clone()"):
     print(f"{line + ':':20} {eval(line)!s:38} in the memory of a: {eval(line).data_ptr() == a.data_ptr()}")
 
 # %% [markdown]
-# `clone()` copies the numbers and stays in the story. `detach()` leaves the story and shares the numbers. Whoever
-# wants a copy without a past says both: `t.detach().clone()`.
+# `clone()` copies the numbers and stays in the story. `detach()` leaves the story and shares the numbers. Whoever wants
+# a copy without a past says both: `t.detach().clone()`.
 
 # %% [markdown]
 # ### Exercise: at the border (spine, complete)
@@ -883,8 +879,8 @@ for line in ("a.clone()", "a.detach()", "a.detach().clone()"):
 # %% [markdown]
 # <details><summary>Hint 2</summary>
 #
-# `torch.tensor` trips over arrays that are read backwards. `numpy.array(something)` makes a new array out of lists
-# and arrays, and `.to(torch.float32, copy=True)` copies whatever the dtype was.
+# `torch.tensor` trips over arrays that are read backwards. `numpy.array(something)` makes a new array out of lists and
+# arrays, and `.to(torch.float32, copy=True)` copies whatever the dtype was.
 #
 # </details>
 
@@ -926,8 +922,8 @@ def _():
 
 # %% [markdown]
 # A seed fixes the sequence, not each draw. And there is *one* sequence for everybody on a device: whoever draws in
-# between moves all later numbers on, and whoever seeds begins it anew for all. Here a function seeds, and its
-# caller's "random" numbers repeat:
+# between moves all later numbers on, and whoever seeds begins it anew for all. Here a function seeds, and its caller's
+# "random" numbers repeat:
 
 
 # %% tags=["demonstration", "teaches:random-streams", "form:worked"]
@@ -954,11 +950,11 @@ print("of everybody:", torch.randn(2).tolist(), torch.randn(2).tolist())
 # %% [markdown]
 # ### Exercise: seeds you own (spine, repair)
 #
-# Repair `broken_sample` as `sample(shape, seed)`. `shape` is an int, a tuple or a `torch.Size`, `seed` an int. Return
-# a new float32 tensor, every time the one that `torch.randn(shape)` gives right after `torch.manual_seed(seed)`.
+# Repair `broken_sample` as `sample(shape, seed)`. `shape` is an int, a tuple or a `torch.Size`, `seed` an int. Return a
+# new float32 tensor, every time the one that `torch.randn(shape)` gives right after `torch.manual_seed(seed)`.
 #
-# The caller's own random numbers, torch's, NumPy's and Python's, go on as if you had drawn none. Calls do not depend
-# on each other, and whoever edits a tensor that you returned changes no later one.
+# The caller's own random numbers, torch's, NumPy's and Python's, go on as if you had drawn none. Calls do not depend on
+# each other, and whoever edits a tensor that you returned changes no later one.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -1004,12 +1000,12 @@ print((hours[:, None] - hours).abs())
 # %% [markdown]
 # ### Exercise: one row for each label (depth, write)
 #
-# `one_hot(labels, classes)` gets an int64 tensor of shape (N,) with labels from 0 to `classes - 1`, on any device,
-# and the int `classes`. N may be 0, and some classes may not occur.
+# `one_hot(labels, classes)` gets an int64 tensor of shape (N,) with labels from 0 to `classes - 1`, on any device, and
+# the int `classes`. N may be 0, and some classes may not occur.
 #
-# Return a new float32 tensor of shape (N, classes) on the device of `labels`: row i holds a 1 in the column of label
-# i and 0 elsewhere. It is not tracked, and `labels` stays as it is. However many labels there are, the number of
-# torch operations stays below 25: no loop over the labels.
+# Return a new float32 tensor of shape (N, classes) on the device of `labels`: row i holds a 1 in the column of label i
+# and 0 elsewhere. It is not tracked, and `labels` stays as it is. However many labels there are, the number of torch
+# operations stays below 25: no loop over the labels.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -1055,8 +1051,8 @@ begins = {eval(line).untyped_storage().data_ptr() for line in views}
 print("lines of numbers:", len(begins), "  numbers in it:", t.untyped_storage().nbytes() // t.element_size())
 
 # %% [markdown]
-# So where does a tensor begin? `data_ptr()` is the address of its first element. Does it tell whether two tensors
-# share memory?
+# So where does a tensor begin? `data_ptr()` is the address of its first element. Does it tell whether two tensors share
+# memory?
 
 # %% tags=["demonstration", "teaches:strides", "form:worked"]
 pairs = {"t and t[1:]": (t, t[1:]), "t[:, 0] and t[:, 1]": (t[:, 0], t[:, 1]), "t and t.clone()": (t, t.clone())}
@@ -1118,8 +1114,8 @@ check("shares_memory")
 # %% [markdown]
 # ## Read a table without moving it
 #
-# Workshop. Now build the reading yourself: from a plain list, a shape, strides and an offset to nested lists. torch
-# can show what should come out:
+# Workshop. Now build the reading yourself: from a plain list, a shape, strides and an offset to nested lists. torch can
+# show what should come out:
 
 # %% tags=["demonstration", "teaches:strides", "form:worked"]
 numbers = torch.arange(10, 22)
@@ -1206,8 +1202,8 @@ except ValueError as error:
 #   `array = array + 1`, sees the tensor unchanged, and concludes that `from_numpy` copies.
 # - [pytorch/tutorials, pull request 3733](https://github.com/pytorch/tutorials/pull/3733): a note proposed for the
 #   official tutorial, on which conversions share memory.
-# - [pytorch, issue 61410](https://github.com/pytorch/pytorch/issues/61410): a list of tracked tensors becomes a
-#   tensor, and the tracking is gone.
+# - [pytorch, issue 61410](https://github.com/pytorch/pytorch/issues/61410): a list of tracked tensors becomes a tensor,
+#   and the tracking is gone.
 # - [deepxde, pull request 1318](https://github.com/lululxvi/deepxde/pull/1318): the same in a library for physics,
 #   where a reviewer asks why `as_tensor` will not do.
 
@@ -1227,10 +1223,11 @@ except ValueError as error:
 # %% [markdown]
 # ## In five sentences
 #
-# 1. A tensor is an array with a place and, if you ask for it, a memory of how it was computed, from which
-#    `backward()` works out how a result depends on it.
-# 2. `tensor` takes values and lets them choose the dtype; `zeros`, `ones` and `randn` take a size and give float32.
-# 3. An error about shapes names two sizes that disagree, and broadcasting is what happens where no error comes: print
+# 1. A tensor is an array with a place and, if you ask for it, a memory of how it was computed, from which `backward()`
+#    works out how a result depends on it.
+# 2. `tensor` takes values and lets them choose the dtype; `zeros`, `ones` and `randn` take a size and give float32 by
+#    default.
+# 3. Most errors about shapes name two sizes that disagree, and broadcasting happens where no error comes: print
 #    the shape of a difference before you take its mean.
 # 4. `=` moves a name, `+=` edits the tensor under every name, and whether a line copies or shares depends on the line
 #    and on what it is given: look it up, and try it out with each.
