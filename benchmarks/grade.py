@@ -47,8 +47,12 @@ TINY = [
     ),
     (
         "slope",
-        "def slope(f, x):\n    ### BEGIN SOLUTION\n    x = x.clone().requires_grad_()\n    f(x).backward()\n"
-        "    return x.grad\n    ### END SOLUTION",
+        """def slope(f, x):
+    ### BEGIN SOLUTION
+    x = x.clone().requires_grad_()
+    f(x).backward()
+    return x.grad
+    ### END SOLUTION""",
         {"solution": True},
     ),
     (
