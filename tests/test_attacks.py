@@ -28,7 +28,14 @@ FIXTURES = json.loads((CASES / "submission.json").read_text(encoding="utf-8"))["
 #: The limits that a message may name.
 LIMITS = {"timeout", "memory", "disk", "output", "processes", "threads", "files"}
 #: Left out of the tree that must not change: what grading itself writes.
-WRITTEN = ("course/grading/autograded", "course/grading/results", "course/grading/gradebook.db", "out.json", "cache")
+WRITTEN = (
+    "course/grading/autograded",
+    "course/grading/feedback",
+    "course/grading/results",
+    "course/grading/gradebook.db",
+    "out.json",
+    "cache",
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 

@@ -16,7 +16,7 @@ from autograder.sandbox import seccomp, system
 
 OWN = 4711
 OTHER = 1
-REFUSED, UNKNOWN, IGNORED = (0x00050000 | number for number in (errno.EPERM, errno.ENOSYS, 0))
+REFUSED, UNKNOWN, IGNORED, NO_MEMORY = (0x00050000 | number for number in (errno.EPERM, errno.ENOSYS, 0, errno.ENOMEM))
 MACHINES = list(system.ARCHITECTURES)
 both_machines = pytest.mark.parametrize("machine", MACHINES)
 CLONE_THREAD, CLONE_VM, CLONE_FS, CLONE_FILES = 0x10000, 0x100, 0x200, 0x400
@@ -56,8 +56,10 @@ def answer(machine: str, number: int, *arguments: int, denied: str = "", archite
         ("clone", (CLONE_THREAD | CLONE_VM | CLONE_FS,), REFUSED),
         ("mmap", (0, 4096, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), seccomp.ALLOW),
         ("mmap", (0, 4096, 3, mmap.MAP_SHARED), seccomp.ALLOW),
-        ("mmap", (0, 4096, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE), REFUSED),
-        ("mmap", (0, 4096, 3, 3 | mmap.MAP_ANONYMOUS), REFUSED),
+        ("mmap", (0, 4096, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE), seccomp.ALLOW),
+        ("mmap", (0, seccomp.SHARED_BYTES, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS), NO_MEMORY),
+        ("mmap", (0, (1 << 32) + 4096, 3, 3 | mmap.MAP_ANONYMOUS), NO_MEMORY),
+        ("mmap", (0, 1 << 40, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), seccomp.ALLOW),
         ("clone", (CLONE_THREAD | CLONE_VM | CLONE_FILES,), REFUSED),
         ("clone", (CLONE_VM,), REFUSED),
         ("clone", (0,), REFUSED),

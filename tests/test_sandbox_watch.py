@@ -36,6 +36,7 @@ os.waitpid(pid, 0)
 """
 BODIES = {
     "memory": "held.append(b'x' * (80 << 20))",
+    "shared memory": "held.append(mmap.mmap(-1, 80 << 20)); [held[0].write(b'x' * (8 << 20)) for _ in range(10)]",
     "threads": "[threading.Thread(target=threading.Event().wait, args=(60,), daemon=True).start() for _ in range(30)]",
     "files": "[Path(str(number)).touch() for number in range(60)]",
     "files in folders": "[os.makedirs(f'{number}/inner') for number in range(30)]",
@@ -57,6 +58,7 @@ for number in range(3):
 """,
 }
 REASONS = {
+    "shared memory": "memory",
     "files in folders": "files",
     "removed files": "disk",
     "removed and mapped files": "disk",

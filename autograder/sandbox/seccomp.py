@@ -31,13 +31,17 @@ _SET_PDEATHSIG, _SET_DUMPABLE = 1, 4
 _TYPE_OF_SOCKET = 0xF
 _OWNER = 0o700
 _MAP_TYPE, _MAP_SHARED_VALIDATE = 0xF, 3
+#: Less than this, a power of two, is one piece of shared memory without a file.
+SHARED_BYTES = 1 << 27
+#: Added to the number of an argument of 64 bits.
+_UPPER_HALF = 0.5
 
 
 def _refuse(number: int) -> int:
     return 0x00050000 | number
 
 
-_EPERM, _ENOSYS = _refuse(errno.EPERM), _refuse(errno.ENOSYS)
+_EPERM, _ENOSYS, _ENOMEM = (_refuse(number) for number in (errno.EPERM, errno.ENOSYS, errno.ENOMEM))
 #: The caller is told that it worked, and nothing is done: copying a file sets its mode and its times, and neither
 #: matters here, while the modes of files that can be read only are not covered by Landlock.
 _IGNORE = _refuse(0)
@@ -89,11 +93,14 @@ def _checked(own: int, shared_memory: bool) -> Iterator[tuple]:
     # A datagram socket of a pair can still send to any other socket; asyncio and multiprocessing use streams.
     yield "socketpair", 0, -1, (socket.AF_UNIX,), _NEXT, _EPERM
     yield "socketpair", 1, _TYPE_OF_SOCKET, (socket.SOCK_STREAM, socket.SOCK_SEQPACKET), ALLOW, _EPERM
-    # Shared memory without a file stays whole as long as one page of it is mapped, and the others count nowhere.
+    # Shared memory without a file stays whole as long as one page of it is mapped. So that the watch knows how much it
+    # can be, it comes in pieces of a bounded size.
     if not shared_memory:
         shared = (mmap.MAP_SHARED, _MAP_SHARED_VALIDATE)
         nameless = tuple(kind | mmap.MAP_ANONYMOUS for kind in shared)
-        yield "mmap", 3, _MAP_TYPE | mmap.MAP_ANONYMOUS, nameless, _EPERM, ALLOW
+        yield "mmap", 3, _MAP_TYPE | mmap.MAP_ANONYMOUS, nameless, _NEXT, ALLOW
+        yield "mmap", 1, -SHARED_BYTES, (0,), _NEXT, _ENOMEM
+        yield "mmap", 1 + _UPPER_HALF, -1, (0,), ALLOW, _ENOMEM
     # Landlock takes opening a file only to read for reading, also where opening it empties it, before its ABI 3.
     for name, flags in (("open", 1), ("openat", 2)):
         yield name, flags, truncating, (os.O_RDONLY | os.O_TRUNC,), _EPERM, ALLOW
@@ -109,8 +116,8 @@ def _checked(own: int, shared_memory: bool) -> Iterator[tuple]:
 def program(machine: str, own: int, denied: str = "", shared_memory: bool = False) -> list[tuple[int, int, int, int]]:
     """The filter for the process with the number `own`, as instructions (code, jump if true, jump if false, value).
 
-    `denied` names calls to be refused besides those that always are; `shared_memory` lets memory without a file be
-    mapped as shared.
+    `denied` names calls to be refused besides those that always are; with `shared_memory`, pieces of shared memory
+    without a file may have any size.
     """
     numbers = system.numbers(machine)
     instructions = [
@@ -132,12 +139,12 @@ def program(machine: str, own: int, denied: str = "", shared_memory: bool = Fals
 
 
 def _check(number: int, argument: int, mask: int, values: tuple, listed: int | None, elsewhere: int | None) -> list:
-    """Instructions for one row of `_checked`; every argument that is looked at is a 32-bit one for the kernel."""
+    """Instructions for one row of `_checked`, which looks at 32 bits of an argument."""
     last = [(_RETURN, 0, 0, elsewhere), (_RETURN, 0, 0, listed)]
     if listed is _NEXT:
         last[1] = (_LOAD, 0, 0, _NUMBER_AT)
     tests = [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
-    body = [(_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument), (_AND, 0, 0, mask), *tests, *last]
+    body = [(_LOAD, 0, 0, int(_ARGUMENTS_AT + 8 * argument)), (_AND, 0, 0, mask), *tests, *last]
     return [(_EQUAL, 0, len(body), number), *body]
 
 

@@ -5,6 +5,8 @@ import stat
 import time
 from pathlib import Path
 
+from autograder.sandbox.seccomp import SHARED_BYTES
+
 #: The share of the time that walks through the scratch folder may take, and the seconds between two at most: what is
 #: written in between is not seen.
 _SHARE = 0.1
@@ -57,10 +59,18 @@ class Watch:
             return None
         if self._has_children():
             return "processes"
+        if status.memory + self._shared() - self._memory_before > self._limits.memory:
+            return "memory"
         over = self._over_in_scratch()
         ended = time.monotonic()
         self._next_walk = ended + min((ended - began) / _SHARE, _LONGEST_PAUSE)
         return over
+
+    def _shared(self) -> int:
+        """Bytes that pieces of shared memory without a file may have, of which a page is mapped at least."""
+        with open(f"{self._process}/maps", encoding="utf-8", errors="surrogateescape") as file:
+            pieces = {line.split(maxsplit=5)[4] for line in file if line.endswith("/dev/zero (deleted)\n")}
+        return SHARED_BYTES * len(pieces)
 
     def _has_children(self) -> bool:
         for thread in os.listdir(f"{self._process}/task"):
