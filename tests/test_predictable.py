@@ -88,3 +88,9 @@ def test_the_same_answer_has_another_digest_elsewhere():
     assert len(digests) == 8
     assert answer_digests("first", 1, ["42"]) == answer_digests("first", 1, ["42", "7"])[:1]
     assert answer_digests("first", 1, ["42"]) != answer_digests("first", 1, ["43"])
+
+
+def test_a_number_of_thousands_of_digits_is_no_answer():
+    with pytest.raises(NoAnswer, match="thousands of digits"):
+        normalise(10**5000)
+    assert normalise(10**40) == str(10**40)

@@ -57,7 +57,7 @@ def answer(machine: str, number: int, *arguments: int, denied: str = "", archite
         ("mmap", (0, 4096, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), seccomp.ALLOW),
         ("mmap", (0, 4096, 3, mmap.MAP_SHARED), seccomp.ALLOW),
         ("mmap", (0, 4096, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE), seccomp.ALLOW),
-        ("mmap", (0, seccomp.SHARED_BYTES, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS), NO_MEMORY),
+        ("mmap", (0, system.SHARED_BYTES, 3, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS), NO_MEMORY),
         ("mmap", (0, (1 << 32) + 4096, 3, 3 | mmap.MAP_ANONYMOUS), NO_MEMORY),
         ("mmap", (0, 1 << 40, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), seccomp.ALLOW),
         ("clone", (CLONE_THREAD | CLONE_VM | CLONE_FILES,), REFUSED),

@@ -1,6 +1,8 @@
 """Where no sandbox is to be had, children are programs of their own: the same grades, and a warning."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,35 @@ def test_it_is_refused_unless_accepted_and_then_grades_all_the_same(course, caps
     assert found["09-kernel-death"]["test_squares"]["reason"] == "died"
     said = capsys.readouterr().err
     assert "use WSL2" in said and said.count("learners' code is not confined") == 2
+
+
+WINDOWS = """
+import os, platform, signal, socket, sys
+import autogradlab.checking, jupytext, matplotlib.pyplot, nbgrader.apps, rich.progress, torch._dynamo
+
+sys.platform = "win32"
+platform.system = lambda: "Windows"
+for name in ("resource", "fcntl", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+for owner, names in (
+    (os, ("fork", "register_at_fork", "getuid", "setsid", "getppid")),
+    (signal, ("setitimer", "SIGPROF", "ITIMER_PROF", "ITIMER_REAL", "ITIMER_VIRTUAL", "SIGKILL")),
+    (socket, ("AF_UNIX", "send_fds", "recv_fds")),
+):
+    for name in names:
+        delattr(owner, name)
+import autograder.engine.child, autograder.engine.comparing, autograder.engine.referee, autograder.grading
+from autograder.engine.limits import Limits
+from autograder.engine.supervisor import make_parent
+
+parent = make_parent(autograder.sandbox.plan([], Limits()), Limits())
+print(type(parent).__name__, autograder.sandbox.report({}, {}, parent.plan).level)
+with autograder.engine.comparing._at_most(1):
+    pass
+parent.close()
+"""
+
+
+def test_what_other_systems_lack_is_not_asked_for():
+    done = subprocess.run([sys.executable, "-c", WINDOWS], capture_output=True, text=True)
+    assert done.stdout == "Spawner NONE\n", done.stderr

@@ -38,6 +38,8 @@ from autograder.engine.wire import ChildSide, Gone
 from autograder.trials import Trial
 
 _BUILTINS = dict(vars(builtins))
+# Windows has none.
+_TIMERS = [getattr(signal, name) for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF") if hasattr(signal, name)]
 _FILTERS = list(warnings.filters)
 _NO_NUMBER = (type(None), bool, str, bytes, list, tuple, dict, set, frozenset, numpy.bool_)
 _NUMBERS = {int, float, fractions.Fraction, decimal.Decimal, *(numpy.dtype(code).type for code in "bhilqBHILQefdg")}
@@ -82,7 +84,7 @@ class Child:
     def _settle(self) -> None:
         """Put back what a cell may have changed of the process around it."""
         vars(builtins).update(_BUILTINS)
-        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        for timer in _TIMERS:
             signal.setitimer(timer, 0)
         sys.settrace(None)
         sys.setprofile(None)

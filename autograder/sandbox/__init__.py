@@ -9,9 +9,11 @@
 Standard library and ctypes alone: the warm parent imports it, and nothing is imported after the fork.
 """
 
-from autograder.sandbox import probes
-from autograder.sandbox.entering import enter
+from autograder.sandbox import probes, system
 from autograder.sandbox.planning import LAYERS, Plan, plan
 from autograder.sandbox.reporting import LEVELS, Report, report
+
+if system.SUPPORTED:
+    from autograder.sandbox.entering import enter
 
 __all__ = ["LAYERS", "LEVELS", "Plan", "Report", "enter", "plan", "probes", "report"]

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import pwd
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -160,6 +159,8 @@ def _existing(paths: Sequence[str]) -> tuple[str, ...]:
 
 def _free_uid() -> int:
     """A user number that nobody has, another one for each process that makes a plan."""
+    import pwd  # not there on Windows
+
     taken = {entry.pw_uid for entry in pwd.getpwall()}
     start = os.getpid() % len(_PASSING_UIDS)
     return next(uid for uid in (*_PASSING_UIDS[start:], *_PASSING_UIDS[:start]) if uid not in taken)

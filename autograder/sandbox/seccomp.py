@@ -31,8 +31,6 @@ _SET_PDEATHSIG, _SET_DUMPABLE = 1, 4
 _TYPE_OF_SOCKET = 0xF
 _OWNER = 0o700
 _MAP_TYPE, _MAP_SHARED_VALIDATE = 0xF, 3
-#: Less than this, a power of two, is one piece of shared memory without a file.
-SHARED_BYTES = 1 << 27
 #: Added to the number of an argument of 64 bits.
 _UPPER_HALF = 0.5
 
@@ -99,7 +97,7 @@ def _checked(own: int, shared_memory: bool) -> Iterator[tuple]:
         shared = (mmap.MAP_SHARED, _MAP_SHARED_VALIDATE)
         nameless = tuple(kind | mmap.MAP_ANONYMOUS for kind in shared)
         yield "mmap", 3, _MAP_TYPE | mmap.MAP_ANONYMOUS, nameless, _NEXT, ALLOW
-        yield "mmap", 1, -SHARED_BYTES, (0,), _NEXT, _ENOMEM
+        yield "mmap", 1, -system.SHARED_BYTES, (0,), _NEXT, _ENOMEM
         yield "mmap", 1 + _UPPER_HALF, -1, (0,), ALLOW, _ENOMEM
     # Landlock takes opening a file only to read for reading, also where opening it empties it, before its ABI 3.
     for name, flags in (("open", 1), ("openat", 2)):

@@ -54,6 +54,8 @@ def numbers(machine: str) -> dict[str, int]:
 
 
 MACHINE = platform.machine()
+#: Less than this, a power of two, is one piece of shared memory without a file: the filter and the watch agree on it.
+SHARED_BYTES = 1 << 27
 SUPPORTED = sys.platform == "linux" and MACHINE in ARCHITECTURES and sys.maxsize > 2**32
 NUMBERS = numbers(MACHINE) if SUPPORTED else {}
 _M_ARENA_MAX = -8

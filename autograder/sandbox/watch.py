@@ -5,7 +5,7 @@ import stat
 import time
 from pathlib import Path
 
-from autograder.sandbox.seccomp import SHARED_BYTES
+from autograder.sandbox.system import SHARED_BYTES
 
 #: The share of the time that walks through the scratch folder may take, and the seconds between two at most: what is
 #: written in between is not seen.

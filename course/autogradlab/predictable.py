@@ -7,6 +7,9 @@ import re
 import numpy
 import torch
 
+#: Python refuses to write much longer whole numbers as text.
+MAX_BITS = 10_000
+
 
 class NoAnswer(ValueError):
     """An answer of a kind that no prediction has."""
@@ -33,6 +36,8 @@ def _written(answer) -> str:
         return str(answer).removeprefix("torch.")
     if isinstance(answer, (torch.Tensor, numpy.ndarray, numpy.generic)):
         return _written(answer.tolist())
+    if isinstance(answer, numbers.Integral) and int(answer).bit_length() > MAX_BITS:
+        raise NoAnswer("a number of thousands of digits is no answer to a prediction")
     if isinstance(answer, numbers.Integral) and abs(answer) >= 1 << 53:
         return str(int(answer))
     if isinstance(answer, numbers.Real):
