@@ -393,7 +393,7 @@ def test_an_ordinary_picture_is_kept():
 )
 def test_events_that_count_as_no_output_do_not_fill_the_referees_memory(grade, flood):
     graded = grade(INSIDE + WRONG + flood)
-    assert graded.attacked.score == 0 and graded.attacked.reason == "output"
+    assert graded.attacked.score == 0 and graded.attacked.reason == "died"
     assert graded.next_is_right
 
 

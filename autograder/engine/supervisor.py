@@ -251,8 +251,7 @@ class Child:
                 remove(self.scratch)
 
     def _heard(self, event: dict) -> None:
-        # Something for an event itself: a flood of empty ones is output too.
-        size = 100 + sum(len(value) for value in event.values() if type(value) in (str, bytes))
+        size = sum(len(value) for value in event.values() if type(value) in (str, bytes))
         self._printed += size
         if self._printed > self._limits.output:
             raise _Over("output")
