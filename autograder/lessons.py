@@ -1,8 +1,10 @@
 """A unit's folder as plain data: its settings, the cells of lesson.py with their line numbers, and its exercises."""
 
+import io
 import re
 import tomllib
 import traceback
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -186,9 +188,12 @@ def namespace(lesson, exercises=()):
 
 
 def execute(lesson, cells):
-    """The names that the cells define when run in this order; tracebacks show the lines of lesson.py."""
+    """The names that the cells define when run in this order; tracebacks show the lines of lesson.py.
+
+    What the cells print is for learners, and goes nowhere.
+    """
     names = {"__name__": "__main__"}
-    with notebook_units.at(lesson.unit, lesson.directory):
+    with notebook_units.at(lesson.unit, lesson.directory), redirect_stdout(io.StringIO()):
         for cell in cells:
             code = compile("\n" * cell.line + cell.source, str(lesson.file), "exec", dont_inherit=True)
             exec(code, names)
