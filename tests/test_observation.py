@@ -15,7 +15,7 @@ import pytest
 import torch
 from autogradlab.encoding import decode, pack, unpack
 from autogradlab.exercises import AtMost, Budget, Flat, Forbid, Same, define, exercise
-from autogradlab.observation import graph_of, observe
+from autogradlab.observation import graph_of, message_of, observe
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -993,3 +993,10 @@ def test_nothing_of_the_case_outlives_its_observation():
     seen(program)
     gc.collect()
     assert [reference() for reference in alive] == [None]
+
+
+def test_a_recursion_without_end_says_the_same_wherever_it_was_begun():
+    said = ("while calling a Python object", "in comparison")
+    messages = {message_of(RecursionError(f"maximum recursion depth exceeded {words}")) for words in said}
+    assert messages == {"maximum recursion depth exceeded"}
+    assert message_of(RecursionError("my own words")) == "my own words"

@@ -429,9 +429,12 @@ def _raised(error, describe: bool) -> dict:
 def message_of(error) -> str:
     """What an exception says, cut to a readable length."""
     try:
-        return str(error)[:2000]
+        text = str(error)[:2000]
     except Exception:  # a learner's own __str__
         return ""
+    # How it goes on depends on which call happened to be the last one, and so on how deep the caller stood.
+    deep = "maximum recursion depth exceeded"
+    return deep if isinstance(error, RecursionError) and text.startswith(deep) else text
 
 
 def _learner_frames(error) -> list:
