@@ -182,18 +182,20 @@ def grader_settings():
 
 
 def namespace(lesson, exercises=()):
-    """A fresh dict with the set-up cells' names and those of the named exercises' solutions, made without IPython."""
-    wanted = set(exercises)
-    return execute(lesson, [c for c in lesson.cells if c.role == "setup" or c.nbgrader.get("grade_id") in wanted])
-
-
-def execute(lesson, cells):
-    """The names that the cells define when run in this order; tracebacks show the lines of lesson.py.
+    """A fresh dict with the set-up cells' names and those of the named exercises' solutions, made without IPython.
 
     What the cells print is for learners, and goes nowhere.
     """
+    wanted = set(exercises)
+    cells = [cell for cell in lesson.cells if cell.role == "setup" or cell.nbgrader.get("grade_id") in wanted]
+    with redirect_stdout(io.StringIO()):
+        return execute(lesson, cells)
+
+
+def execute(lesson, cells):
+    """The names that the cells define when run in this order; tracebacks show the lines of lesson.py."""
     names = {"__name__": "__main__"}
-    with notebook_units.at(lesson.unit, lesson.directory), redirect_stdout(io.StringIO()):
+    with notebook_units.at(lesson.unit, lesson.directory):
         for cell in cells:
             code = compile("\n" * cell.line + cell.source, str(lesson.file), "exec", dont_inherit=True)
             exec(code, names)
