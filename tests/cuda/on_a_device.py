@@ -1,16 +1,18 @@
 """The course's programs on a real device; `run.sh` starts it. DEVICE=cpu and DEVICE=sim need none."""
 
+import contextlib
+import io
 import os
 import pathlib
+import re
 
 import pytest
 import torch
-from autogradlab import accelerator, counters, graph, memory
+from autogradlab import accelerator, counters, graph, memory, units
 from autogradlab.diagnosis import judge
-from autogradlab.exercises import load_attempts, load_cases, load_module
+from autogradlab.exercises import load_attempts, load_cases
 from autogradlab.observation import observe
 from torch import nn
-from torch.nn import functional
 
 DEVICE = os.environ.get("DEVICE", "cuda")
 if DEVICE == "sim":
@@ -18,9 +20,21 @@ if DEVICE == "sim":
 UNITS = sorted((pathlib.Path(__file__).parents[2] / "course" / "units").iterdir())
 
 
+def set_up(unit):
+    """What the set-up cells of a lesson define, read without the instructors' packages."""
+    names = {"__name__": "__main__"}
+    cells = re.split(r"^# %%", (unit / "lesson.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    with units.at(unit.name, unit), contextlib.redirect_stdout(io.StringIO()):
+        for cell in cells:
+            head, _, source = cell.partition("\n")
+            if '"setup"' in head:
+                exec(source, names)
+    return names
+
+
 def programs():
     for unit in UNITS:
-        names = {"torch": torch, "nn": nn, "F": functional, "cases": load_module(unit / "cases.py")}
+        names = set_up(unit)
         exercises = load_cases(unit / "cases.py")
         for attempt in load_attempts(unit / "attempts.py", names):
             exercise = exercises[attempt.exercise]
