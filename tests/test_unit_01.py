@@ -1,12 +1,7 @@
 """What unit 1 says is what runs: its numbers, its errors, and the mistakes that it shows or recognises."""
 
-import contextlib
-import io
 import re
-import time
 import tomllib
-import types
-import warnings
 
 import numpy
 import pytest
@@ -16,6 +11,7 @@ from autogradlab.diagnosis import judge
 from autogradlab.exercises import load_cases
 from autogradlab.observation import observe
 from autogradlab.recorded import SEED, visible
+from lesson_runs import executed, prose, unanswered
 
 from autograder import lessons
 
@@ -29,16 +25,7 @@ def lesson():
 
 @pytest.fixture(scope="module")
 def run(lesson):
-    """The names, the output and the processor time of all cells but the checks, with every reveal shown."""
-    cells = [cell for cell in lesson.cells if cell.kind == "code" and cell.role != "test"]
-    output = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        patch.setenv("AUTOGRADLAB_REVEAL", "all")
-        began = time.process_time()
-        names = lessons.execute(lesson, cells)
-        seconds = time.process_time() - began
-    return types.SimpleNamespace(names=names, output=output.getvalue(), seconds=seconds)
+    return executed(lesson)
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +37,6 @@ def shown(run, beginning):
     """The one line of the output that begins like this."""
     (line,) = [line for line in run.output.splitlines() if line.startswith(beginning)]
     return line
-
-
-def prose(lesson):
-    """All text of the lesson in one line."""
-    return " ".join(" ".join(cell.source for cell in lesson.cells if cell.kind == "markdown").split())
 
 
 # --- the story -------------------------------------------------------------------------------------------------------
@@ -74,10 +56,7 @@ def test_the_first_gradient_comes_within_five_code_cells_and_the_first_check_wit
 def test_a_prediction_shows_nothing_before_an_answer(lesson):
     asked = [cell for cell in lesson.cells if cell.role == "prediction"]
     revealing = [cell for cell in lesson.cells if "@reveal" in cell.source]
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        lessons.execute(lesson, [*lesson.setup, *asked, *revealing])
-    lines = output.getvalue().splitlines()
+    lines = unanswered(lesson, [*lesson.setup, *asked, *revealing])
     assert lines.count("Commit an answer and a confidence first.") == len(asked) == len(revealing) >= 4
     assert not any(line.startswith("It is") for line in lines)
 

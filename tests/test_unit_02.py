@@ -1,12 +1,7 @@
 """What unit 2 says is what runs: its numbers, its errors, and the mistakes that it shows or recognises."""
 
-import contextlib
-import io
 import re
-import time
 import tomllib
-import types
-import warnings
 
 import pytest
 import torch
@@ -15,6 +10,7 @@ from autogradlab.diagnosis import judge
 from autogradlab.exercises import load_cases
 from autogradlab.observation import observe
 from autogradlab.recorded import visible
+from lesson_runs import executed, prose, unanswered
 
 from autograder import lessons
 from autograder.engine.knowledge import devices_for
@@ -31,16 +27,7 @@ def lesson():
 
 @pytest.fixture(scope="module")
 def run(lesson):
-    """The names, the output and the processor time of all cells but the checks, with every reveal shown."""
-    cells = [cell for cell in lesson.cells if cell.kind == "code" and cell.role != "test"]
-    output = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        patch.setenv("AUTOGRADLAB_REVEAL", "all")
-        began = time.process_time()
-        names = lessons.execute(lesson, cells)
-        seconds = time.process_time() - began
-    return types.SimpleNamespace(names=names, output=output.getvalue(), seconds=seconds)
+    return executed(lesson)
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +46,6 @@ def shown(run, beginning):
     return line.removeprefix(beginning).strip()
 
 
-def prose(lesson):
-    """All text of the lesson in one line."""
-    return " ".join(" ".join(cell.source for cell in lesson.cells if cell.kind == "markdown").split())
-
-
 # --- the story -------------------------------------------------------------------------------------------------------
 
 
@@ -74,10 +56,7 @@ def test_the_lesson_runs_top_to_bottom_in_ten_seconds_without_a_warning(run):
 def test_a_prediction_shows_nothing_before_an_answer(lesson):
     asked = [cell for cell in lesson.cells if cell.role == "prediction"]
     revealing = [cell for cell in lesson.cells if "@reveal" in cell.source]
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        lessons.execute(lesson, [*lesson.setup, *asked, *revealing])
-    lines = output.getvalue().splitlines()
+    lines = unanswered(lesson, [*lesson.setup, *asked, *revealing])
     assert lines.count("Commit an answer and a confidence first.") == len(asked) == len(revealing) >= 4
     assert not any(line.startswith("It is") for line in lines)
 

@@ -4,9 +4,7 @@ import ast
 import contextlib
 import io
 import re
-import time
 import tomllib
-import types
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import torch
 from autogradlab.diagnosis import judge
 from autogradlab.exercises import load_cases
 from autogradlab.recorded import visible
+from lesson_runs import executed
 
 from autograder import lessons
 
@@ -28,15 +27,7 @@ def lesson():
 
 @pytest.fixture(scope="module")
 def run(lesson):
-    """The names, the output and the processor time of all cells but the checks, with every reveal shown."""
-    cells = [cell for cell in lesson.cells if cell.kind == "code" and cell.role != "test"]
-    output = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
-        patch.setenv("AUTOGRADLAB_REVEAL", "all")
-        began = time.process_time()
-        names = lessons.execute(lesson, cells)
-        seconds = time.process_time() - began
-    return types.SimpleNamespace(names=names, output=output.getvalue(), seconds=seconds)
+    return executed(lesson)
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,9 @@
 """What unit 5 says is what runs: its numbers, its data, and the wrong answers that its exercises spell out."""
 
-import contextlib
 import hashlib
-import io
 import itertools
 import runpy
 import sys
-import time
 import types
 from pathlib import Path
 
@@ -16,6 +13,7 @@ import torch
 from autogradlab.diagnosis import Candidate, judge
 from autogradlab.exercises import define, load_cases
 from autogradlab.recorded import visible
+from lesson_runs import executed, unanswered
 
 from autograder import lessons
 
@@ -30,15 +28,7 @@ def lesson():
 
 @pytest.fixture(scope="module")
 def run(lesson):
-    """The names, the output and the processor time of all cells but the checks, with every reveal shown."""
-    cells = [cell for cell in lesson.cells if cell.kind == "code" and cell.role != "test"]
-    output = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
-        patch.setenv("AUTOGRADLAB_REVEAL", "all")
-        began = time.process_time()
-        names = lessons.execute(lesson, cells)
-        seconds = time.process_time() - began
-    return types.SimpleNamespace(names=names, output=output.getvalue(), seconds=seconds)
+    return executed(lesson)
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +46,8 @@ def test_the_lesson_runs_top_to_bottom_in_ten_seconds(run):
 def test_a_prediction_shows_nothing_before_an_answer(lesson):
     cells = [cell for cell in lesson.cells if cell.role in ("setup", "prediction") or "@reveal" in cell.source]
     names = [cell for cell in cells if cell.role == "prediction"]
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        needed = [cell for cell in lesson.cells if cell.role == "setup" or "def trap" in cell.source]
-        lessons.execute(lesson, [*needed, *(cell for cell in cells if cell.role != "setup")])
-    shown = output.getvalue().splitlines()
+    needed = [cell for cell in lesson.cells if cell.role == "setup" or "def trap" in cell.source]
+    shown = unanswered(lesson, [*needed, *(cell for cell in cells if cell.role != "setup")])
     assert shown.count("Commit an answer and a confidence first.") == len(names) >= 4
     assert not any(line.startswith("It is") for line in shown)
 
