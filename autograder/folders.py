@@ -13,6 +13,8 @@ from pathlib import Path
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config, PyFileConfigLoader
 
+from autograder import private
+
 # Not from lessons.py, whose imports (torch, jupytext) the grading processes do without.
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -119,11 +121,7 @@ class Folders:
 
     def note_result(self, unit: str, student: str, result: dict) -> None:
         """Keep what became of a submission, at once whole or not at all."""
-        path = self._result_path(unit, student)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(result, indent=1), encoding="utf-8")
-        part.replace(path)
+        private.write(self._result_path(unit, student), json.dumps(result, indent=1))
 
     def remove(self, name: str, student: str, unit: str) -> None:
         """Remove the folder of a step, if there is one."""

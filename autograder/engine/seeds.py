@@ -1,9 +1,10 @@
 """One seed per assignment, drawn once from the system's random source and kept where no child can read it."""
 
 import json
-import os
 import secrets
 from pathlib import Path
+
+from autograder import private
 
 
 class Seeds:
@@ -17,9 +18,5 @@ class Seeds:
         seeds = json.loads(self._path.read_text(encoding="utf-8")) if self._path.is_file() else {}
         if assignment not in seeds or new:
             seeds[assignment] = secrets.token_hex(32)
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            part = self._path.with_suffix(".part")
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                json.dump(seeds, file, indent=1)
-            part.replace(self._path)
+            private.write(self._path, json.dumps(seeds, indent=1))
         return seeds[assignment]

@@ -13,7 +13,7 @@ from nbformat.notebooknode import NotebookNode
 from nbgrader import __version__ as nbgrader_version
 from nbgrader.utils import find_all_files
 
-from autograder import gradebook
+from autograder import gradebook, private
 from autograder.folders import Folders, GradingError
 from autograder.generating import register
 
@@ -118,10 +118,7 @@ def _current(folders: Folders, assignment: str, source: Path) -> dict[str, Maste
         released = {path.stem: gradebook.read_notebook(path) for path in sorted(Path(place).glob("*.ipynb"))}
     known = gradebook.source_cells(folders, assignment)
     notebooks = {name: _notebook(name, node, known[name]) for name, node in released.items()}
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(".part")
-    part.write_text(json.dumps({"made_of": made_of, "cells": known, "notebooks": _plain(notebooks)}), encoding="utf-8")
-    part.replace(kept)
+    private.write(kept, json.dumps({"made_of": made_of, "cells": known, "notebooks": _plain(notebooks)}))
     return notebooks
 
 
