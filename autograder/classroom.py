@@ -30,6 +30,8 @@ class Answer:
     words: str | None = None
     source: str | None = None
     accepted: tuple[str, ...] = ()
+    #: Where it stands in attempts.py.
+    line: int = 1
 
     @property
     def right(self) -> bool:
@@ -135,7 +137,7 @@ def _choice(exercise: Exercise, solution: str, attempts: list[Attempt]) -> Choic
 
         def draw(generator: random.Random) -> Answer:
             source = _prediction(exercise, attempt, attempts, generator) if exercise.is_prediction else attempt.source
-            return Answer(attempt.kind, attempt.id, attempt.variant, source, accepted)
+            return Answer(attempt.kind, attempt.id, attempt.variant, source, accepted, attempt.line)
 
         return draw
 

@@ -14,7 +14,7 @@ import autogradlab
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from autograder import feedback, gradebook, sandbox
+from autograder import feedback, gradebook, private, sandbox
 from autograder.engine.job import Job, Settings, Submission, examine
 from autograder.engine.limits import Limits
 from autograder.engine.parent import end_with_parent
@@ -375,9 +375,7 @@ def _write_json(path: Path, settings: Settings, report: sandbox.Report, done: li
         "versions": dict(settings.versions),
         "submissions": [entry for graded in done for entry in _entries(graded)],
     }
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    private.write(path, json.dumps(content, indent=1) + "\n")
 
 
 def _entries(graded: Graded) -> list[dict]:

@@ -43,7 +43,8 @@ def prove_grading(unit: str, course: Path, into: Path) -> Proof:
                 if problem:
                     file = course / "units" / unit / "attempts.py"
                     way_out = "The engine and the notebook's check must agree: look for state that cells share"
-                    proof.problems.append(Problem(file, 1, f"{name}: graded by the engine, {problem}", way_out))
+                    message = f"{name}: graded by the engine, {problem}"
+                    proof.problems.append(Problem(file, answer.line, message, way_out))
     finally:
         parent.close()
     return proof

@@ -9,8 +9,9 @@ import pytest
 from autogradlab import accelerator
 from autogradlab.exercises import Same, exercise
 
-from autograder import audit, proofs, proofs_of_lessons, proofs_of_predictions, trials
+from autograder import audit, proofs, proofs_of_grading, proofs_of_lessons, proofs_of_predictions, trials
 from autograder.build import build, recorded
+from autograder.classroom import UNTOUCHED_ANSWER as UNTOUCHED
 from autograder.lessons import read
 from autograder.mutants import mutants
 
@@ -508,3 +509,16 @@ def test_the_entry_that_a_problem_offers_is_the_key_of_its_mutant():
     for mutant in mutants("def f(x):\n    return x + 1\n"):
         entry = proofs.ast.literal_eval(proofs.entry_text("f", mutant))
         assert proofs.entry_key(entry) == mutant.key
+
+
+def test_an_attempt_that_the_engine_grades_as_another_is_refused_with_its_line(tmp_path, monkeypatch):
+    build([UNIT], tmp_path, FIXTURES)
+    handed_in = proofs_of_grading._handed_in
+    monkeypatch.setattr(
+        proofs_of_grading, "_handed_in", lambda released, given: handed_in(released, dict.fromkeys(given, UNTOUCHED))
+    )
+    problems = proofs_of_grading.prove_grading(UNIT, FIXTURES, tmp_path).problems
+    lines = (FIXTURES / "units" / UNIT / "attempts.py").read_text(encoding="utf-8").splitlines()
+    wrong = [problem for problem in problems if "misconception Z01" in problem.message]
+    assert wrong and all(lines[problem.line - 1].startswith("def slope") for problem in wrong)
+    assert any("the engine, reference gets 0" in problem.message for problem in problems)

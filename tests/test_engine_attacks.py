@@ -19,13 +19,14 @@ from autogradlab.encoding import EncodingError, encode, pack, unpack
 from autogradlab.observation import observe
 
 from autograder import grading
-from autograder.engine import comparing, referee, supervisor
+from autograder.engine import comparing, referee
 from autograder.engine.knowledge import Unit
 from autograder.engine.limits import Limits
 from autograder.engine.outputs import KEPT_OUTPUTS, assemble
 from autograder.engine.runner import NotebookRun
 from autograder.engine.supervisor import Parent
 from autograder.intake.files import Folder, travelling
+from autograder.sandbox import scratch
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = "05_accumulating_gradients"
@@ -604,12 +605,12 @@ def test_a_link_in_the_place_of_a_left_scratch_folder_is_not_followed(tmp_path, 
     kept.mkdir()
     (kept / "grades").write_text("kept")
     # No process has this number.
-    (tmp_path / f"{supervisor.SCRATCH}99999999-x").symlink_to(kept)
-    (tmp_path / f"{supervisor.SCRATCH}99999999-y").mkdir()
+    (tmp_path / f"{scratch.PREFIX}99999999-x").symlink_to(kept)
+    (tmp_path / f"{scratch.PREFIX}99999999-y").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    supervisor._sweep()
+    scratch.sweep()
     assert (kept / "grades").read_text() == "kept"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["course", f"{supervisor.SCRATCH}99999999-x"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["course", f"{scratch.PREFIX}99999999-x"]
 
 
 @pytest.mark.parametrize("name", ["cases.py/x", "unit.ipynb/x.txt", "data", "cases.py/data/x"])

@@ -124,6 +124,7 @@ def test_a_cell_that_ends_or_outlasts_its_process_costs_its_exercise_and_says_so
         cell = cells(course, student)["slope_tests"]
         assert (cell["score"], cell["reason"]) == (0, reason)
         assert words in cell["message"]
+        assert cell["message"].endswith("?")
 
 
 def test_records_and_gradebook_agree(course):
@@ -181,12 +182,13 @@ def test_the_run_as_data_holds_every_submission_and_what_is_enforced(course):
 def test_the_seed_is_drawn_once_and_for_its_owner_alone(course):
     root, _ = course
     path = Folders(root).results_folder / "seeds.json"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     seed = json.loads(path.read_text())[UNIT]
+    assert len(bytes.fromhex(seed)) == 32
     grade(root=root, students=["right"], options=QUICK)
     assert json.loads(path.read_text())[UNIT] == seed
-    text = json.dumps([notebook for graded in course[1].values() for notebook in graded.notebooks if notebook["cells"]])
-    assert len(seed) == 64 and text
+    telling = [file for file in root.rglob("*") if file.is_file() and seed.encode() in file.read_bytes()]
+    assert len(telling) > len(CLASS)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in telling} == {0o600}
 
 
 def test_a_second_run_grades_nothing_and_says_so(course, capsys):

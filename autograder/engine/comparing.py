@@ -29,7 +29,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u
 
 
 class NoVerdict(Exception):
-    """What the child said cannot be judged; the message is for the learner and ends in a full stop or a question."""
+    """What the child said cannot be judged; the message is for the learner and ends in a full stop."""
 
 
 class _TooLong(BaseException):

@@ -13,7 +13,7 @@ from nbformat.notebooknode import NotebookNode
 from autograder import sandbox
 from autograder.engine.knowledge import Unit
 from autograder.engine.limits import Limits
-from autograder.engine.runner import NotebookRun
+from autograder.engine.runner import NotebookRun, Scored
 from autograder.engine.supervisor import Child, EngineError, Parent, make_parent
 from autograder.intake import Master, Taken, take
 
@@ -68,20 +68,12 @@ class Job:
         results = []
         for taken in take(submission.folder, master):
             start = time.monotonic()
-            cells, message = {}, taken.message
             if taken.status == "readable":
                 cells = self._run(submission, taken)
-            elif taken.status == "skipped":
-                message = taken.message
-            points = {cell.id: cell.points for cell in master.notebooks[taken.notebook].cells if cell.is_graded}
-            results.append(
-                (
-                    self._result(submission, taken, start, message)
-                    | {"cells": cells or {name: _without(taken.status, most) for name, most in points.items()}},
-                    taken.node,
-                    taken.files,
-                )
-            )
+            else:
+                graded = [cell for cell in master.notebooks[taken.notebook].cells if cell.is_graded]
+                cells = {cell.id: _not_run(taken.status, cell.points) for cell in graded}
+            results.append((self._result(submission, taken, start) | {"cells": cells}, taken.node, taken.files))
         return results
 
     def examine(self, secret: Path) -> sandbox.Report:
@@ -92,7 +84,7 @@ class Job:
         """End the parent."""
         self._parent.close()
 
-    def _result(self, submission: Submission, taken: Taken, start: float, message: str) -> dict:
+    def _result(self, submission: Submission, taken: Taken, start: float) -> dict:
         settings = self._settings
         return {
             "version": VERSION,
@@ -102,7 +94,7 @@ class Job:
             "status": {"readable": "graded"}.get(taken.status, taken.status),
             "repairs": list(taken.repairs),
             "flags": list(taken.flags),
-            "message": message,
+            "message": taken.message,
             "seconds": round(time.monotonic() - start, 4),
             "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "stamp": submission.stamp,
@@ -130,20 +122,10 @@ class Job:
         return self._units[assignment]
 
 
-def _without(status: str, points: float) -> dict:
-    """What a cell comes to whose notebook was not run."""
+def _not_run(status: str, points: float) -> dict:
+    """What a cell comes to whose notebook was not run: 0 if that was not handed in, nothing if it cannot be read."""
     absent = status == "skipped"
-    return {
-        "score": 0.0 if absent else None,
-        "max": points,
-        "reason": "missing" if absent else "not run",
-        "message": "",
-        "misconceptions": [],
-        "refereed": False,
-        "needs_manual": False,
-        "seconds": 0.0,
-        "second_try": False,
-    }
+    return asdict(Scored(0.0 if absent else None, points, "missing" if absent else "not run"))
 
 
 def _stream_seed(seed: str) -> int:

@@ -40,6 +40,17 @@ WORDS = {
     "processes": "another process was to be started, which is not allowed while grading",
     "died": "the process ended",
 }
+#: What a learner is asked then.
+QUESTIONS = {
+    "timeout": "Which line goes on for so long?",
+    "memory": "Which line takes so much?",
+    "disk": "Which line writes so much?",
+    "output": "Which line prints so much?",
+    "files": "Which line makes or opens so many?",
+    "threads": "Which line starts so many?",
+    "processes": "What could it do without one?",
+    "died": "Which line ends it?",
+}
 
 
 def words(reason: str, limits: Limits) -> str:

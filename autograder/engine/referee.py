@@ -168,7 +168,7 @@ def check(unit: Unit, name: str, ask: Callable[[dict], dict]) -> CheckResult:
     try:
         result = verdict_on(unit.name, known, RemoteAnswer(known, ask))
     except NoVerdict as error:
-        result = refused(unit, name, str(error))
+        result = refused(unit, name, f"{error} What does {name} return?")
     return refereed(result)
 
 

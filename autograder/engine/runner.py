@@ -10,7 +10,9 @@ from autogradlab.verdicts import CheckResult
 from nbformat.notebooknode import NotebookNode
 
 from autograder.engine import referee
+from autograder.engine.comparing import plain_text
 from autograder.engine.knowledge import Unit
+from autograder.engine.limits import QUESTIONS
 from autograder.engine.outputs import assemble, error, harmless_to_nbgrader
 from autograder.engine.supervisor import Child, Parent, Stopped
 from autograder.execution import checked_exercise
@@ -188,7 +190,7 @@ class NotebookRun:
         scored = Scored(0.0, points, reason, refereed=True)
         stopped = self._stopped_exercises.get(name)
         if status == "not attempted" and stopped is not None:
-            result, scored.reason = referee.refused(self._unit, name, stopped.message), stopped.reason
+            result, scored.reason = self._refused(name, stopped), stopped.reason
         # Whatever limit was reached, a thread of an earlier cell may have reached it.
         if scored.reason not in (None, "not attempted") or any(map(self._changed, self._answers)) and scored.reason:
             better, better_reason = self._second_verdict(name)
@@ -212,25 +214,33 @@ class NotebookRun:
         try:
             result = referee.check(self._unit, name, lambda request: ask(request)[0])
         except Stopped as stopped:
-            return referee.refused(self._unit, name, f"{name} was stopped. {stopped.message}"), stopped.reason
+            return self._refused(name, stopped), stopped.reason
         status = result.record["status"]
         raised = result.record["raised"]
         limit = limit_in({"name": raised["type"], "value": raised["message"], "files": []}) if raised else None
         return result, limit or {"right": None, "not attempted": "not attempted"}.get(status, "wrong")
 
+    def _refused(self, name: str, stopped: Stopped) -> CheckResult:
+        sentence = f"{name} was stopped. {stopped.message} {QUESTIONS[stopped.reason]}"
+        return referee.refused(self._unit, name, sentence)
+
     def _second_verdict(self, name: str) -> tuple[CheckResult | None, str | None]:
         """The verdict in a fresh child with set-up and what the exercise needs; None where that changes nothing."""
         wanted = set(self._unit.needed(name))
         sources = [cell.source for cell in self._notebook.cells if _belongs(cell, wanted)]
+        return self._cleanly(sources, lambda ask: self._verdict(name, ask)) or (None, None)
+
+    def _cleanly(self, sources: list[str], judged):
+        """What `judged` makes of a fresh child with these cells alone; None where it is stopped, or no cleaner."""
         if not self._is_cleaner(sources):
-            return None, None
+            return None
         child = self._new_child()
         try:
             for source in sources:
                 self._asked(child, {"op": "run", "source": source})
-            return self._verdict(name, lambda request: self._asked(child, request))
+            return judged(lambda request: self._asked(child, request))
         except Stopped:
-            return None, None
+            return None
         finally:
             child.close()
 
@@ -271,7 +281,7 @@ class NotebookRun:
         if reply.get("proof") != proof:
             raised = reply.get("error") if type(reply.get("error")) is dict else {}
             reason, said = limit_in(raised) or "wrong", _said(raised)
-            shown = error(referee.plain_text(raised.get("name")) or "NotRun", referee.plain_text(raised.get("value")))
+            shown = error(plain_text(raised.get("name")) or "NotRun", plain_text(raised.get("value")))
             return _Tested(Scored(0.0, points, reason, said), [*printed, shown])
         return _scored_value(reply, points, printed)
 
@@ -283,17 +293,7 @@ class NotebookRun:
             for other in self._notebook.cells
             if other.cell_type == "code" and (other.metadata["autogradlab"]["role"] == "setup" or id(other) in own)
         ]
-        if not own or not self._is_cleaner(sources):
-            return None
-        child = self._new_child()
-        try:
-            for source in sources:
-                self._asked(child, {"op": "run", "source": source})
-            return self._tested(cell, points, lambda request: self._asked(child, request))
-        except Stopped:
-            return None
-        finally:
-            child.close()
+        return self._cleanly(sources, lambda ask: self._tested(cell, points, ask)) if own else None
 
 
 @dataclass
@@ -305,14 +305,14 @@ class _Tested:
 def _scored_value(reply: dict, points: float, printed: list[NotebookNode]) -> _Tested:
     """The score of a test cell that came to its end with this value in its last line."""
     number, kind, text = reply.get("number"), reply.get("kind"), reply.get("text")
-    shown = [_result({"text/plain": referee.plain_text(text)})] if type(text) is str else []
+    shown = [_result({"text/plain": plain_text(text)})] if type(text) is str else []
     if kind in ("none", "other"):
         return _Tested(Scored(points, points), printed + shown)
     if kind == "number" and type(number) is float and 0 <= number <= points:
-        told = referee.plain_text(text) if float_of(text) == number else f"{number!r}"
+        told = plain_text(text) if float_of(text) == number else f"{number!r}"
         scored = Scored(number, points, None if number == points else "wrong")
         return _Tested(scored, [*printed, _result({"text/plain": told})])
-    found = referee.plain_text(text)[:200] if type(text) is str else "nothing"
+    found = plain_text(text)[:200] if type(text) is str else "nothing"
     said = f"The test's last line gave {found}, which is not a number from 0 to {points:g}."
     return _Tested(Scored(0.0, points, "invalid score", said), [*printed, error("InvalidScore", said)])
 
@@ -351,7 +351,7 @@ def limit_in(raised) -> str | None:
     """The limit that an exception speaks of, so that the reason is the cause and not the symptom."""
     if type(raised) is not dict:
         return None
-    name, value = referee.plain_text(raised.get("name")), referee.plain_text(raised.get("value"))
+    name, value = plain_text(raised.get("name")), plain_text(raised.get("value"))
     files = [file for file in raised["files"] if type(file) is str] if type(raised.get("files")) is list else []
     refusals = ("can't allocate memory", "not enough memory", "CUDA out of memory")
     if name == "MemoryError" or any(words in value for words in refusals):
@@ -369,4 +369,4 @@ def limit_in(raised) -> str | None:
 
 
 def _said(raised) -> str:
-    return f"{referee.plain_text(raised.get('name'))}: {referee.plain_text(raised.get('value'))}"[:2000]
+    return f"{plain_text(raised.get('name'))}: {plain_text(raised.get('value'))}"[:2000]

@@ -6,13 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from autograder import sandbox
 from autograder.engine.limits import Limits
 from autograder.engine.parent import ENVIRONMENT
-from autograder.sandbox.scratch import remove
+from autograder.sandbox import scratch
 
 #: Seconds that a child may take to import everything.
 START_SECONDS = 120
@@ -30,25 +29,25 @@ class Spawner:
 
     def child(self, probe: dict | None = None) -> tuple[int, socket.socket, Path]:
         """A new child: its process number, our end of its socket, and its scratch folder."""
-        scratch, token = Path(tempfile.mkdtemp(prefix=f"grading-{os.getpid()}-")), secrets.token_hex(32)
-        places = dict.fromkeys(("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP", "MPLCONFIGDIR", "IPYTHONDIR"))
+        folder, token = scratch.make(), secrets.token_hex(32)
+        places = ("HOME", "USERPROFILE", "TMPDIR", "TEMP", "TMP", "MPLCONFIGDIR", "IPYTHONDIR")
         environment = ENVIRONMENT | {name: os.environ[name] for name in KEPT if name in os.environ}
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.settimeout(START_SECONDS)
             process = subprocess.Popen(
                 [sys.executable, "-I", "-c", "import autograder.engine.spawning as spawning; spawning.main()"],
-                env=environment | dict.fromkeys(places, str(scratch)),
+                env=environment | dict.fromkeys(places, str(folder)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                cwd=scratch,
+                cwd=folder,
             )
             # By way of stdin: arguments can be read by every user of the machine.
             process.stdin.write(f"{listener.getsockname()[1]} {token}\n".encode())
             process.stdin.close()
             connection = _accepted(listener, token)
         self._processes[process.pid] = process
-        return process.pid, connection, scratch
+        return process.pid, connection, folder
 
     def reap(self, pid: int) -> int:
         """The exit code of a child, killed if need be; a signal's number with a minus."""
@@ -57,10 +56,10 @@ class Spawner:
             process.kill()
         return process.wait()
 
-    def dismiss(self, pid: int, scratch: Path) -> None:
+    def dismiss(self, pid: int, folder: Path) -> None:
         """End a child, and then remove its scratch folder."""
         self.reap(pid)
-        remove(scratch)
+        scratch.remove(folder)
 
     def close(self) -> None:
         """End every child."""

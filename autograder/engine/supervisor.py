@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -18,16 +17,12 @@ from autograder.engine import parent as parent_program
 from autograder.engine.limits import Limits, words
 from autograder.engine.spawning import Spawner
 from autograder.engine.wire import Gone, Late, Malformed, RefereeSide
-from autograder.sandbox.scratch import remove
+from autograder.sandbox import scratch
 from autograder.sandbox.watch import Watch
 
 #: Seconds that a parent may take to import everything, and a child to enter the sandbox.
 WARM_UP_SECONDS = 120
 ENTER_SECONDS = 20
-
-
-#: How the names of scratch folders begin; the number of the process that made them follows.
-SCRATCH = "grading-"
 #: SIGKILL, which Windows has no name for.
 KILLED = 9
 
@@ -69,7 +64,7 @@ class Parent:
 
     def __init__(self, plan: sandbox.Plan, limits: Limits):
         self.plan, self.limits = plan, limits
-        _sweep()
+        scratch.sweep()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         cache = platformdirs.user_cache_path("tensors-and-autograd") / "matplotlib"
         cache.mkdir(parents=True, exist_ok=True)
@@ -107,9 +102,9 @@ class Parent:
         """The exit code of a child, killed if need be; a signal's number with a minus."""
         return self._answer(self._ask({"op": "reap", "pid": pid}), ENTER_SECONDS)["status"]
 
-    def dismiss(self, pid: int, scratch: Path) -> None:
+    def dismiss(self, pid: int, folder: Path) -> None:
         """Have a child killed whose exit code nobody asks for, and then remove its scratch folder."""
-        self._unwanted[self._ask({"op": "reap", "pid": pid})] = scratch
+        self._unwanted[self._ask({"op": "reap", "pid": pid})] = folder
 
     def close(self) -> None:
         """End the parent, and with it every child."""
@@ -122,16 +117,16 @@ class Parent:
         self._log.close()
         if self._spare is not None:
             self._spare.connection.close()
-            remove(self._spare.scratch)
-        for scratch in self._unwanted.values():
-            remove(scratch)
+            scratch.remove(self._spare.scratch)
+        for folder in self._unwanted.values():
+            scratch.remove(folder)
 
     def _fork(self, probe: dict | None = None) -> _Made:
-        scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
+        folder = scratch.make()
         ours, theirs = socket.socketpair()
         with theirs:
-            request = {"op": "fork", "plan": self.plan.plain(), "scratch": str(scratch), "probe": probe}
-            return _Made(scratch, ours, self._ask(request, theirs.fileno()))
+            request = {"op": "fork", "plan": self.plan.plain(), "scratch": str(folder), "probe": probe}
+            return _Made(folder, ours, self._ask(request, theirs.fileno()))
 
     def _ask(self, request: dict, *descriptors: int) -> int:
         """Send a request; the number by which its answer is known."""
@@ -155,7 +150,7 @@ class Parent:
                 raise self._dead()
             self._heard += 1
             if self._heard in self._unwanted:
-                remove(self._unwanted.pop(self._heard))
+                scratch.remove(self._unwanted.pop(self._heard))
             else:
                 self._answers[self._heard] = json.loads(line)
         return self._answers.pop(number)
@@ -171,18 +166,6 @@ class Parent:
 def make_parent(plan: sandbox.Plan, limits: Limits) -> "Parent | Spawner":
     """What makes children on this machine: a warm parent that forks, or where no layer is to be had, new programs."""
     return Parent(plan, limits) if plan.layers else Spawner(plan, limits)
-
-
-def _sweep() -> None:
-    """Remove the scratch folders of runs that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}[0-9]*-*"):
-        number = folder.name.removeprefix(SCRATCH).split("-")[0]
-        if not number.isdigit() or Path("/proc", number).exists():
-            continue
-        with contextlib.suppress(FileNotFoundError):  # another process sweeps, too
-            # In a folder where everybody may write, a name alone says nothing.
-            if folder.lstat().st_uid == os.getuid() and not folder.is_symlink():
-                remove(folder)
 
 
 class Child:
@@ -248,7 +231,7 @@ class Child:
             if self._status is None:
                 self._parent.dismiss(self._pid, self.scratch)
             else:
-                remove(self.scratch)
+                scratch.remove(self.scratch)
 
     def _heard(self, event: dict) -> None:
         size = sum(len(value) for value in event.values() if type(value) in (str, bytes))

@@ -1,8 +1,30 @@
-"""Scratch folders, which a learner's code may leave in any state."""
+"""Scratch folders: made, swept up after runs that were killed, and removed in whatever state they were left."""
 
+import contextlib
 import itertools
 import os
+import tempfile
 from pathlib import Path
+
+#: How their names begin; the number of the process that made them follows.
+PREFIX = "grading-"
+
+
+def make() -> Path:
+    """A new folder that says which process it belongs to."""
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+
+
+def sweep() -> None:
+    """Removes the folders of processes that are no more; for systems that show processes in /proc."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}[0-9]*-*"):
+        number = folder.name.removeprefix(PREFIX).split("-")[0]
+        if not number.isdigit() or Path("/proc", number).exists():
+            continue
+        with contextlib.suppress(FileNotFoundError):  # another process sweeps, too
+            # In a folder where everybody may write, a name alone says nothing.
+            if folder.lstat().st_uid == os.getuid() and not folder.is_symlink():
+                remove(folder)
 
 
 def remove(folder: Path) -> None:
