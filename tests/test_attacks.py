@@ -15,8 +15,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-
-from autograder.sandbox import scratch
+from left_over import left_over, processes_of
 
 ROOT = Path(__file__).resolve().parent.parent
 CASES = Path(__file__).parent / "cases" / "attacks"
@@ -277,22 +276,8 @@ def test_no_marker_is_in_any_output_record_page_or_name(run):
             assert "PWNED" not in json.dumps(cell.get("outputs", [])), (path, cell.source)
 
 
-def processes_of(root):
-    """Processes that were started with something of this folder in their environment, or work in an orphaned one."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            environment, place = (process / "environ").read_bytes(), os.readlink(process / "cwd")
-        except OSError:
-            continue
-        maker = re.search(rf"/{scratch.PREFIX}(\d+)-", place)
-        if str(root).encode() in environment or maker and not Path("/proc", maker[1]).exists():
-            found.append(int(process.name))
-    return found
-
-
 def test_no_process_is_left(run):
-    assert processes_of(run["root"]) == []
+    assert left_over(run["root"]) == []
     with subprocess.Popen(["sleep", "60"], env={"HOME": str(run["root"])}) as left:
         assert processes_of(run["root"]) == [left.pid]
         left.kill()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from gradebook_rows import rows
+from left_over import left_over
 
 from autograder.folders import Folders
 
@@ -25,7 +26,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox nee
 
 def start(course):
     command = [sys.executable, "-m", "autograder", "grade", "--course", course, "--json", course / "run.json"]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    # So that every process of a run but the children bears the folder in its environment.
+    environment = os.environ | {"XDG_CACHE_HOME": str(course.parent / "cache")}
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
 
 
 def finish(course):
@@ -88,10 +92,6 @@ def made_course(root):
     return root
 
 
-def processes_of(course):
-    return [pid for pid in os.listdir("/proc") if pid.isdigit() and str(course) in command_of(pid)]
-
-
 @pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.long)])
 def test_the_gradebook_equals_that_of_an_undisturbed_run(tmp_path, kills):
     undisturbed, disturbed = made_course(tmp_path / "undisturbed"), made_course(tmp_path / "disturbed")
@@ -102,7 +102,7 @@ def test_the_gradebook_equals_that_of_an_undisturbed_run(tmp_path, kills):
         # So that there is something to disturb the next time.
         shutil.rmtree(disturbed / "grading" / "results" / "ps1", ignore_errors=True)
     finish(disturbed)
-    assert processes_of(disturbed) == []
+    assert left_over(tmp_path) == []
     ours, theirs = rows(Folders(disturbed)), rows(Folders(undisturbed))
     for table in theirs:
         assert ours[table] == theirs[table], table
