@@ -238,7 +238,7 @@ def deep_recursion():
 def lying(known, draw: random.Random, observations: list, described: dict):
     """What stands for a child that answers almost as it should."""
 
-    def ask(request: dict) -> dict:
+    def ask(request: dict, foreseen=None) -> dict:
         reply = {"defined": True, "stub": "-", "callable": True, "shown": "f"}
         if request["op"] == "observe":
             place, one = draw.randrange(len(observations)), list(observations)
@@ -277,7 +277,7 @@ def test_whatever_a_child_says_there_is_a_verdict_with_harmless_words(unit, name
 def test_answers_to_a_prediction_are_small_or_none(unit, answers):
     replies = {"look": {"defined": True, "stub": "-", "callable": True, "shown": "f"}}
     replies["predict"] = {"given": encode((7, answers)), "raised": None}
-    result = referee.check(unit, "meter_reading", lambda request: replies[request["op"]])
+    result = referee.check(unit, "meter_reading", lambda request, *_: replies[request["op"]])
     assert result == 0 and result.record["status"] == "wrong"
 
 
@@ -286,7 +286,7 @@ def test_an_array_that_becomes_gigabytes_of_text_is_no_answer(unit):
 
     replies = {"look": {"defined": True, "stub": "-", "callable": True, "shown": "f"}}
     replies["predict"] = {"given": encode((7, [numpy.zeros(32 * MIB, numpy.int8)])), "raised": None}
-    result = referee.check(unit, "meter_reading", lambda request: replies[request["op"]])
+    result = referee.check(unit, "meter_reading", lambda request, *_: replies[request["op"]])
     assert "too large for answers" in result.text
 
 
@@ -296,7 +296,7 @@ def test_a_mistake_of_the_exercise_itself_is_no_zero(unit, monkeypatch):
     replies = {"look": {"defined": True, "stub": "-", "callable": True, "shown": "f"}}
     replies["observe"] = {"observations": known.expected()}
     with pytest.raises(IndexError):
-        referee.check(unit, ANSWER, lambda request: replies[request["op"]])
+        referee.check(unit, ANSWER, lambda request, *_: replies[request["op"]])
 
 
 @linux

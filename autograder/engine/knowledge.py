@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from autogradlab.diagnosis import Candidate
+from autogradlab.diagnosis import Candidate, Verdict
+from autogradlab.encoding import pack
 from autogradlab.exercises import Attempt, Exercise, load_cases, stub_digest
 from autogradlab.observation import observe
 from autogradlab.recorded import predicted_once
@@ -43,6 +44,16 @@ class Known:
     def expected(self, variant: int | None = None) -> list:
         """What the reference does in the fresh cases, or its answers for one variant of a prediction."""
         return self._behaviour("reference", self._program, variant)
+
+    @cached_property
+    def foreseen(self) -> bytes:
+        """The frame of a child's reply whose program does in the fresh cases what the reference does."""
+        return pack({"observations": self.expected()})
+
+    @cached_property
+    def verdict_on_itself(self) -> Verdict:
+        """The verdict on who does in the fresh cases exactly what the reference does."""
+        return self.trial.judge(self.expected(), self.expected())
 
     def candidates(self, variant: int | None = None) -> list[Candidate]:
         """The misconceptions, with what their programs do."""

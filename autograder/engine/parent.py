@@ -73,13 +73,18 @@ def _warm_up():
 
     import autograder.engine.child
     import autograder.sandbox  # noqa: F401 -- nothing is imported between a fork and the walls
+    from autograder.engine import huge_pages
     from autograder.engine.shell import make_shell
 
     del matplotlib
     shell = make_shell()
+    # Both import on their first use, and read source files.
+    shell.run_cell("pass", silent=True)
+    torch.manual_seed(0)
     # What is here already is never garbage: a child's collector passes over it, and its memory stays shared.
     gc.collect()
     gc.freeze()
+    huge_pages.collapse()
     return shell
 
 

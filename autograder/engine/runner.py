@@ -102,19 +102,19 @@ class NotebookRun:
         child.open({"op": "open", "seed": self._seed, "unit": self._unit and self._unit.name})
         return child
 
-    def _ask(self, request: dict) -> tuple[dict, list[dict]]:
+    def _ask(self, request: dict, foreseen: bytes | None = None) -> tuple[dict | bytes, list[dict]]:
         """The child's reply and outputs; a child that was lost is replaced first, and its cells are run again.
 
         A request whose child was killed gets a second child, because it need not have been the learner's doing.
         """
         try:
-            return self._ask_once(request)
+            return self._ask_once(request, foreseen)
         except Stopped as stopped:
             if not stopped.killed:
                 raise
-        return self._ask_once(request)
+        return self._ask_once(request, foreseen)
 
-    def _ask_once(self, request: dict) -> tuple[dict, list[dict]]:
+    def _ask_once(self, request: dict, foreseen: bytes | None) -> tuple[dict | bytes, list[dict]]:
         while self._child is None:
             self._child = self._new_child()
             for source in list(self._history):
@@ -126,16 +126,16 @@ class NotebookRun:
                     self._child = None
                     break
         try:
-            return self._asked(self._child, request)
+            return self._asked(self._child, request, foreseen)
         except Stopped:
             self._child = None
             raise
 
-    def _asked(self, child: Child, request: dict) -> tuple[dict, list[dict]]:
+    def _asked(self, child: Child, request: dict, foreseen: bytes | None = None) -> tuple[dict | bytes, list[dict]]:
         """What the child answers within the time that is left."""
         left = self._deadline - time.monotonic()
         try:
-            return child.ask(request, max(min(self._limits.cell_seconds, left), 0.0))
+            return child.ask(request, max(min(self._limits.cell_seconds, left), 0.0), foreseen)
         except Stopped as stopped:
             if stopped.reason == "timeout" and left < self._limits.cell_seconds:
                 limit = f"The time limit of {self._limits.notebook_seconds:g} s for one notebook was reached."
@@ -212,7 +212,7 @@ class NotebookRun:
     def _verdict(self, name: str, ask) -> tuple[CheckResult, str | None]:
         """The verdict, and why it is not all of the points."""
         try:
-            result = referee.check(self._unit, name, lambda request: ask(request)[0])
+            result = referee.check(self._unit, name, lambda *request: ask(*request)[0])
         except Stopped as stopped:
             return self._refused(name, stopped), stopped.reason
         status = result.record["status"]
@@ -238,7 +238,7 @@ class NotebookRun:
         try:
             for source in sources:
                 self._asked(child, {"op": "run", "source": source})
-            return judged(lambda request: self._asked(child, request))
+            return judged(lambda *request: self._asked(child, *request))
         except Stopped:
             return None
         finally:

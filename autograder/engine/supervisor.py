@@ -204,11 +204,14 @@ class Child:
             self._watch = Watch(self._pid, self.scratch, self._limits)
         return reply
 
-    def ask(self, request: dict, seconds: float) -> tuple[dict, list[dict]]:
-        """The reply, and the outputs that came before it. Raises Stopped; what had been put out is in its `outputs`."""
+    def ask(self, request: dict, seconds: float, foreseen: bytes | None = None) -> tuple[dict | bytes, list[dict]]:
+        """The reply, and the outputs that came before it. Raises Stopped; what had been put out is in its `outputs`.
+
+        A reply that is `foreseen`, byte for byte, is returned as it is.
+        """
         self._events, self._printed, killed = [], 0, False
         try:
-            reply = self._side.ask(request, seconds, self._heard, self._look)
+            reply = self._side.ask(request, seconds, self._heard, self._look, foreseen)
             self._look()
             return reply, self._events
         except _Over as over:

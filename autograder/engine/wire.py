@@ -86,14 +86,23 @@ class RefereeSide:
         self._connection.setblocking(False)
         self._buffer = bytearray()
         self._number = self._events = self._event_bytes = 0
+        self._foreseen: bytes | None = None
 
-    def ask(self, request: dict, seconds: float, heard: Callable[[dict], None], look: Callable[[], None]) -> dict:
-        """The reply to a request.
+    def ask(
+        self,
+        request: dict,
+        seconds: float,
+        heard: Callable[[dict], None],
+        look: Callable[[], None],
+        foreseen: bytes | None = None,
+    ) -> dict | bytes:
+        """The reply to a request; a reply whose frame is `foreseen`, byte for byte, is not read but returned as that.
 
         `heard` is given each event, `look` is called a few times a second; what they raise ends the waiting. Raises
         Late after `seconds`, Gone when the child has ended, Malformed for anything but events and one reply.
         """
         self._discard()
+        self._foreseen = foreseen
         deadline = time.monotonic() + seconds
         self._number += 1
         frame = pack(request)
@@ -157,7 +166,7 @@ class RefereeSide:
                     raise Malformed("the child answered twice")
 
     def _frames(self):
-        """Yields (kind, plain data) of every whole frame that has come."""
+        """Yields (kind, plain data) of every whole frame that has come; of the foreseen one, its bytes."""
         while len(self._buffer) >= _HEAD.size:
             kind, number, length = _HEAD.unpack_from(self._buffer)
             if kind not in (EVENT, REPLY) or length > (MAX_EVENT if kind == EVENT else MAX_REPLY):
@@ -169,6 +178,9 @@ class RefereeSide:
                 return
             frame = bytes(memoryview(self._buffer)[_HEAD.size : end])
             del self._buffer[:end]
+            if kind == REPLY and frame == self._foreseen:
+                yield kind, self._foreseen
+                continue
             try:
                 plain = unpack(frame)
             except EncodingError as error:

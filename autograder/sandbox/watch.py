@@ -9,7 +9,7 @@ from autograder.sandbox.system import SHARED_BYTES
 
 #: The share of the time that walks through the scratch folder may take, and the seconds between two at most: what is
 #: written in between is not seen.
-_SHARE = 0.1
+_SHARE = 0.03
 _LONGEST_PAUSE = 1.0
 #: Folders in folders; in deeper ones every look would take long.
 _DEPTH = 64
@@ -30,8 +30,8 @@ class Watch:
         """The limit that is over now ("memory", "threads", "processes", "disk", "files"), "died", or None.
 
         None also for a child that has ended; "died" for one whose first thread has ended before the others, so that
-        nothing about it can be seen any more. The scratch folder is walked so seldom that walking takes at most a tenth
-        of the time, and at least once a second.
+        nothing about it can be seen any more. The scratch folder is walked so seldom that walking takes a small
+        share of the time, and at least once a second.
         """
         try:
             return self._over()
@@ -59,17 +59,19 @@ class Watch:
             return None
         if self._has_children():
             return "processes"
-        if status.memory + self._shared() - self._memory_before > self._limits.memory:
+        with open(f"{self._process}/maps", encoding="utf-8", errors="surrogateescape") as file:
+            deleted = [line[: -len("\n")] for line in file if line.endswith(" (deleted)\n")]
+        if status.memory + self._shared(deleted) - self._memory_before > self._limits.memory:
             return "memory"
-        over = self._over_in_scratch()
+        over = self._over_in_scratch(deleted)
         ended = time.monotonic()
         self._next_walk = ended + min((ended - began) / _SHARE, _LONGEST_PAUSE)
         return over
 
-    def _shared(self) -> int:
+    @staticmethod
+    def _shared(deleted: list[str]) -> int:
         """Bytes that pieces of shared memory without a file may have, of which a page is mapped at least."""
-        with open(f"{self._process}/maps", encoding="utf-8", errors="surrogateescape") as file:
-            pieces = {line.split(maxsplit=5)[4] for line in file if line.endswith("/dev/zero (deleted)\n")}
+        pieces = {line.split(maxsplit=5)[4] for line in deleted if line.endswith("/dev/zero (deleted)")}
         return SHARED_BYTES * len(pieces)
 
     def _has_children(self) -> bool:
@@ -82,7 +84,7 @@ class Watch:
                 continue  # this thread has ended, or the kernel was built without this list
         return False
 
-    def _over_in_scratch(self) -> str | None:
+    def _over_in_scratch(self, deleted: list[str]) -> str | None:
         files, size = 0, 0
         seen: set[int] = set()
         # As the child sees it: a private root has a scratch folder of its own at the same path.
@@ -116,11 +118,11 @@ class Watch:
                     if found.st_ino not in seen:
                         seen.add(found.st_ino)
                         size += found.st_blocks * 512
-        size += self._removed_but_held(seen)
+        size += self._removed_but_held(seen, deleted)
         return "disk" if size > self._limits.disk else None
 
-    def _removed_but_held(self, seen: set[int]) -> int:
-        """Bytes of files in the scratch folder that have no name any more, and are open or mapped."""
+    def _removed_but_held(self, seen: set[int], deleted: list[str]) -> int:
+        """Bytes of files in the scratch folder that have no name any more, and are open or in a line of its maps."""
         size = 0
         for descriptor in os.listdir(f"{self._process}/fd"):
             link = f"{self._process}/fd/{descriptor}"
@@ -133,15 +135,12 @@ class Watch:
             if found.st_ino not in seen:
                 seen.add(found.st_ino)
                 size += found.st_blocks * 512
-        with open(f"{self._process}/maps", encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                if not line.endswith(" (deleted)\n"):
-                    continue
-                fields = line.rstrip("\n").split(maxsplit=5)
-                if self._is_removed(fields[5]) and int(fields[4]) not in seen:
-                    seen.add(int(fields[4]))
-                    # Its size is hidden from us: as large as a file may be.
-                    size += int(self._limits.file_bytes)
+        for line in deleted:
+            fields = line.split(maxsplit=5)
+            if self._is_removed(fields[5]) and int(fields[4]) not in seen:
+                seen.add(int(fields[4]))
+                # Its size is hidden from us: as large as a file may be.
+                size += int(self._limits.file_bytes)
         return size
 
     def _is_removed(self, path: str) -> bool:
