@@ -69,6 +69,22 @@ def test_importing_registers_nothing_and_the_note_is_shown_once():
     ]
 
 
+def test_preparing_registers_nothing_and_leaves_only_the_registering_to_be_done():
+    shown = run(
+        """
+        import torch
+        from autogradlab import accelerator
+        accelerator.prepare()
+        print(accelerator.is_registered(), torch._C._get_privateuse1_backend_name(), hasattr(torch, "sim"))
+        from autogradlab.accelerator import operators
+        kernels = operators.whole_kernels()
+        accelerator.register(note=False)
+        print(len(kernels) > 400, operators.whole_kernels() is kernels, torch.ones(2, device="sim").sum().item())
+        """
+    )
+    assert shown == "False privateuseone False\nTrue True 2.0\n"
+
+
 def test_the_note_can_be_left_out():
     code = "from autogradlab import accelerator; accelerator.register(note=False); accelerator.register()"
     assert run(code) == ""

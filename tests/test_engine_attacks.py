@@ -684,6 +684,26 @@ def test_a_score_of_an_ordinary_class_counts(grade, value):
     assert grade(f"{ANSWER} = {value}\n", tests={ANSWER: ANSWER}).attacked.score == 1.5
 
 
+@linux
+@pytest.mark.parametrize(
+    ("source", "cause"),
+    [
+        (f"def {ANSWER}(w, x, steps:\n    return []\n", "SyntaxError"),
+        (
+            f"raise ValueError('not like this')\ndef {ANSWER}(w, x, steps):\n    return []\n",
+            "ValueError: not like this",
+        ),
+    ],
+)
+def test_an_answer_whose_cell_ended_with_an_error_is_told_the_error_and_not_that_nothing_was_tried(
+    grade, source, cause
+):
+    graded = grade(source)
+    assert (graded.attacked.score, graded.attacked.reason) == (0, "wrong")
+    assert f"{ANSWER} is not defined: its cell ended with {cause}" in graded.attacked.message
+    assert graded.next_is_right
+
+
 # ------------------------------------------------------------------------------ what can be forged, as docs/security.md
 
 

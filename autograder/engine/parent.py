@@ -70,6 +70,7 @@ def _warm_up():
     torch.set_num_threads(1)
     import matplotlib.pyplot
     import torch._dynamo  # the first step of an optimizer would, in every child
+    from autogradlab import accelerator
 
     import autograder.engine.child
     import autograder.sandbox  # noqa: F401 -- nothing is imported between a fork and the walls
@@ -81,6 +82,7 @@ def _warm_up():
     # Both import on their first use, and read source files.
     shell.run_cell("pass", silent=True)
     torch.manual_seed(0)
+    accelerator.prepare()
     # What is here already is never garbage: a child's collector passes over it, and its memory stays shared.
     gc.collect()
     gc.freeze()

@@ -60,6 +60,8 @@ class NotebookRun:
         self._answers: list[NotebookNode] = []
         self._stopped: Stopped | None = None
         self._stopped_exercises: dict[str, Stopped] = {}
+        # Exercises whose answer's cell ended with an error, with the error.
+        self._broken: dict[str, str] = {}
         self.cells: dict[str, Scored] = {}
 
     def run(self) -> None:
@@ -160,15 +162,21 @@ class NotebookRun:
         count = reply.get("count")
         cell.execution_count = count if type(count) is int and 0 < count < 1 << 31 else None
         cell.outputs = assemble(events, cell.execution_count)
-        limit = limit_in(reply.get("error"))
+        raised = reply.get("error")
+        limit = limit_in(raised)
         if limit is not None:
-            self._note_stop(cell, Stopped(limit, f"The cell ended with {_said(reply['error'])}."))
+            self._note_stop(cell, Stopped(limit, f"The cell ended with {_said(raised)}."))
+        self._broken |= dict.fromkeys(self._answered_in(cell), _said(raised) if type(raised) is dict else "")
 
     def _note_stop(self, cell: NotebookNode, stopped: Stopped) -> None:
         self._stopped = stopped
-        for name in self._unit.exercises if self._unit else ():
-            if cell.metadata.get("nbgrader", {}).get("grade_id") == name or defines(cell.source, name):
-                self._stopped_exercises[name] = stopped
+        self._stopped_exercises |= dict.fromkeys(self._answered_in(cell), stopped)
+
+    def _answered_in(self, cell: NotebookNode) -> list[str]:
+        """The exercises that the cell is the answer to, or whose names it defines."""
+        own = cell.metadata.get("nbgrader", {}).get("grade_id")
+        names = self._unit.exercises if self._unit else ()
+        return [name for name in names if name == own or defines(cell.source, name)]
 
     def _manual(self, cell: NotebookNode) -> None:
         settings, changed = cell.metadata.nbgrader, self._changed(cell)
@@ -191,6 +199,9 @@ class NotebookRun:
         stopped = self._stopped_exercises.get(name)
         if status == "not attempted" and stopped is not None:
             result, scored.reason = self._refused(name, stopped), stopped.reason
+        elif status == "not attempted" and self._broken.get(name):
+            sentence = f"{name} is not defined: its cell ended with {self._broken[name]}. Which line of it did that?"
+            result, scored.reason = referee.refused(self._unit, name, sentence), "wrong"
         # Whatever limit was reached, a thread of an earlier cell may have reached it.
         if scored.reason not in (None, "not attempted") or any(map(self._changed, self._answers)) and scored.reason:
             better, better_reason = self._second_verdict(name)

@@ -20,6 +20,7 @@ __all__ = [
     "is_available",
     "is_registered",
     "limits",
+    "prepare",
     "register",
     "totals",
     "why_unavailable",
@@ -80,6 +81,14 @@ def register(note: bool = True) -> torch.device:
         if note:
             _show_note()
     return torch.device("sim")
+
+
+def prepare() -> None:
+    """Do beforehand what `register()` needs and nobody sees, so that it is soon done in a process forked from here."""
+    if not _registered and is_available():
+        from autogradlab.accelerator import adaptations, engine, operators, sim  # noqa: F401 -- see _set_up
+
+        operators.whole_kernels()
 
 
 def _set_up():

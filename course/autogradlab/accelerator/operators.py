@@ -247,9 +247,8 @@ def register_kernels() -> list:
     everything.fallback(refuse_autocast, "AutocastPrivateUse1")
     for name, function in OPERATORS.items():
         own.impl(name, entry(functools.partial(_apply, function)), "PrivateUse1")
-    for name, op in _taken_apart():
-        if name not in OPERATORS:
-            own.impl(name, kernel(op), "PrivateUse1")
+    for name, whole in whole_kernels():
+        own.impl(name, whole, "PrivateUse1")
     for name in ("_copy_from", "_copy_from_and_resize"):
         # They read conjugated tensors as they are; PyTorch would first make a copy, by calling them.
         for key in ("Conjugate", "Negative"):
@@ -259,6 +258,12 @@ def register_kernels() -> list:
 
 def _apply(function, args, kwargs):
     return function(*args, **kwargs)
+
+
+@functools.cache
+def whole_kernels() -> tuple:
+    """The name and the kernel of each operator that is computed whole although PyTorch would take it apart."""
+    return tuple((name, kernel(op)) for name, op in _taken_apart() if name not in OPERATORS)
 
 
 def _taken_apart():
