@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
@@ -24,15 +25,26 @@ STAMP = os.path.join(VENV, "installed.json")
 LOG = os.path.join(VENV, "pip.log")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 DISK = 3e9  # bytes that a first set-up may take, pip's temporary files included
+# Megabytes of .venv by what is installed, measured on Linux with PyTorch's CPU build.
+SIZES = {("learners",): 1500, ("instructors", "learners", "tests"): 2000}
 
-EVERYTHING = ("instructors", "tests")
-LEARNERS = {"lab": ("autogradlab.lab", "JupyterLab on your own copy of the units (--author: on the repository)")}
+LEARNERS_ALONE = ("learners",)
+EVERYTHING = ("instructors", "learners", "tests")
+# A package that only this extra brings.
+PROOFS = {"learners": "jupyterlab", "tests": "pytest"}
+LEARNERS = {
+    "lab": "JupyterLab on your own copy of the units (--author: on the repository)",
+    "progress": "what is done in your copy of the units",
+}
 INSTRUCTORS = {
     "build": "lessons to source/ and release/",
+    "pages": "the units as pages to read, without solutions",
     "audit": "prove that every exercise tells right from wrong, and wrong from wrong",
     "new": "a new unit or exercise to fill in",
     "grade": "submissions into the gradebook",
     "report": "the class report and a feedback page for each learner",
+    "assemble": "any exercises of any units as one assignment, for one class alone if you like",
+    "export": "the final scores as CSV, for Canvas or for Moodle",
     "demo": "build, grade a made-up class, show the results",
 }
 TEST = "the test suite (--long: the slow tests too; further options go to pytest)"
@@ -115,9 +127,9 @@ def active_environment(environ, extras):
             origin = installed_from(found)
             if os.path.realpath(origin) != os.path.realpath(ROOT):
                 say(f"The active environment {prefix} holds the course of {origin}, so it is not used.")
-            elif extras and not distributions(prefix, "pytest"):
+            elif any(extra in PROOFS and not distributions(prefix, PROOFS[extra]) for extra in extras):
                 raise SetupError(
-                    f"The active environment {prefix} has the learners' packages alone: deactivate it, or run "
+                    f"The active environment {prefix} lacks packages that this command needs: deactivate it, or run "
                     f"`python -m pip install -e '{ROOT}[{','.join(extras)}]'` in it."
                 )
             else:
@@ -193,6 +205,26 @@ def read_stamp():
         return {"pyproject": "", "extras": []}
 
 
+def size_of(folder):
+    """The bytes of all files below a folder; of one that is not there 0."""
+    sizes = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # a link to nowhere
+                sizes += os.lstat(os.path.join(place, name)).st_size
+    return sizes
+
+
+def announce(extras):
+    """Says what a set-up takes before it takes it."""
+    megabytes = SIZES[extras] if extras in SIZES else max(SIZES.values())
+    say(
+        f"This is set up once, in {VENV}: about {megabytes / 1000:.1f} GB of disk ({DISK / 1e9:.0f} GB free while it "
+        "runs; a Linux with an NVIDIA GPU takes several GB more), two minutes and a network, which nothing needs "
+        "afterwards. Working takes 1 GB of memory, so a machine with 4 GB will do."
+    )
+
+
 def set_up(extras, environ):
     """The prefix of .venv with the course and the wanted extras installed; at once where they are already."""
     with open(os.path.join(ROOT, "pyproject.toml"), encoding="utf-8") as file:
@@ -207,17 +239,22 @@ def set_up(extras, environ):
     if not usable:
         check_python(sys.version_info, pyproject)
         check_ensurepip()
+    extras = sorted({*extras, *stamp["extras"]})
+    if not usable or extras != stamp["extras"]:
+        announce(tuple(extras))
+    if not usable:
         say(f"Making {VENV} ...")
         made = subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], env=environ, stdout=sys.stderr)
         if made.returncode:
             raise SetupError(
                 f"{sys.executable} could not make {VENV}: mend what it says above and run the command again."
             )
-    extras = sorted({*extras, *stamp["extras"]})
-    say("Installing packages, about two minutes the first time ...")
+    started, size_before = time.monotonic(), size_of(VENV)
+    say("Installing packages ...")
     pip_install("." + (f"[{','.join(extras)}]" if extras else ""), torch_options(), environ)
     torch = " ".join(os.path.basename(found)[: -len(".dist-info")] for found in distributions(VENV, "torch"))
-    say(f"Installed, with {torch}.")
+    megabytes = (size_of(VENV) - size_before) / 1e6
+    say(f"Installed in {time.monotonic() - started:.0f} s: {megabytes:.0f} MB, with {torch}.")
     with open(STAMP, "w", encoding="utf-8") as file:
         json.dump({"pyproject": digest, "extras": extras}, file)
     return VENV
@@ -238,7 +275,7 @@ def activated(prefix, environ):
 def program(command, arguments):
     """The module and arguments that a command runs, and the extras it needs."""
     if command in LEARNERS:
-        return ["-m", LEARNERS[command][0], *arguments], EVERYTHING if "--author" in arguments else ()
+        return ["-m", "autogradlab", command, *arguments], EVERYTHING if "--author" in arguments else LEARNERS_ALONE
     if command == "test":  # the tests of a file share what it set up, so they stay together
         return ["-m", "pytest", "-n", "2", "--dist", "loadfile", *arguments], EVERYTHING
     return ["-m", "autograder", command, *arguments], EVERYTHING
@@ -253,8 +290,8 @@ def execute(line, environ):
 
 
 def usage():
-    rows = {**{name: text for name, (_, text) in LEARNERS.items()}, **INSTRUCTORS, "test": TEST}
-    return "\n".join(["usage: run.py COMMAND [OPTION ...]", "", *(f"  {name:8}{text}" for name, text in rows.items())])
+    rows = {**LEARNERS, **INSTRUCTORS, "test": TEST}
+    return "\n".join(["usage: run.py COMMAND [OPTION ...]", "", *(f"  {name:10}{text}" for name, text in rows.items())])
 
 
 def main(arguments, environ):

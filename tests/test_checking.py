@@ -381,6 +381,12 @@ def test_the_stub_is_not_attempted(notebook, name):
     )
 
 
+def test_a_class_of_static_methods_alone_is_found_in_its_cell(notebook):
+    source = "class Counter:\n    @staticmethod\n    def add(number):\n        return number\n"
+    notebook.run(source)
+    assert checking.answer_source(notebook.names["Counter"]) == source
+
+
 def test_an_answer_that_was_never_run_is_not_attempted(notebook):
     result = notebook.check()
     assert result.record["status"] == "not attempted"
@@ -785,6 +791,7 @@ def test_the_record_is_complete_and_plain(notebook):
     record = notebook.check().record
     assert json.loads(json.dumps(record)) == record
     assert set(record) == {
+        "answer",
         "version",
         "unit",
         "exercise",

@@ -1,94 +1,71 @@
-"""The learner's copy of the release."""
+"""`run.py lab`: what is started, where, and with which configuration."""
 
 import json
+import subprocess
+import sys
 
 import pytest
-from autogradlab import lab
+from autogradlab import lab, start_page
 
 
 @pytest.fixture
-def release(tmp_path):
-    """A release of one unit."""
+def release(tmp_path, monkeypatch):
+    """A release of one unit without exercises."""
     unit = tmp_path / "release" / "05_unit"
-    (unit / "images").mkdir(parents=True)
-    (unit / "05_unit.ipynb").write_text("released")
+    unit.mkdir(parents=True)
+    cell = {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# 5 A unit"}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (unit / "05_unit.ipynb").write_text(json.dumps(notebook))
     (unit / "cases.py").write_text("cases = 1")
-    (unit / "recorded.bin").write_bytes(b"1")
-    (unit / "images" / "plot.png").write_bytes(b"plot")
+    monkeypatch.setattr(lab, "RELEASE", unit.parent)
     return unit
 
 
 @pytest.fixture
-def copy(tmp_path, release):
-    """A learner's copy of it, who has written an answer."""
-    copy = tmp_path / "work" / "05_unit"
-    lab.bring(release, copy)
-    (copy / "05_unit.ipynb").write_text("my answer")
-    return copy
-
-
-def test_a_new_unit_is_copied_whole_and_said_to_be_new(release, tmp_path):
-    copy = tmp_path / "work" / "05_unit"
-    assert lab.bring(release, copy) == f"new in {copy}"
-    assert (copy / "05_unit.ipynb").read_text() == "released"
-    assert (copy / "images" / "plot.png").read_bytes() == b"plot"
-
-
-def test_an_update_never_overwrites_the_learners_notebook(release, copy):
-    (release / "05_unit.ipynb").write_text("released again")
-    assert lab.bring(release, copy) == "yours stays 05_unit.ipynb"
-    assert (copy / "05_unit.ipynb").read_text() == "my answer"
-
-
-def test_cases_and_records_follow_the_release(release, copy):
-    (release / "cases.py").write_text("cases = 2")
-    (release / "recorded.bin").write_bytes(b"2")
-    assert lab.bring(release, copy) == "updated cases.py, recorded.bin; yours stays 05_unit.ipynb"
-    assert (copy / "cases.py").read_text() == "cases = 2"
-    assert (copy / "recorded.bin").read_bytes() == b"2"
-
-
-def test_what_a_release_gains_is_added(release, copy):
-    (release / "digits.npy").write_bytes(b"digits")
-    assert lab.bring(release, copy).startswith("added digits.npy")
-    assert (copy / "digits.npy").exists()
-
-
-def test_a_deleted_notebook_comes_back_as_released(release, copy):
-    (copy / "05_unit.ipynb").unlink()
-    assert lab.bring(release, copy) == "added 05_unit.ipynb"
-
-
-def test_a_copy_that_is_up_to_date_is_left_alone(release, copy):
-    (copy / "05_unit.ipynb").write_text("released")
-    before = {path: path.stat().st_mtime_ns for path in copy.rglob("*")}
-    assert lab.bring(release, copy) == "up to date"
-    assert {path: path.stat().st_mtime_ns for path in copy.rglob("*")} == before
-
-
-def test_what_python_and_jupyter_leave_behind_is_not_copied(release, tmp_path):
-    (release / "__pycache__").mkdir()
-    (release / "__pycache__" / "cases.pyc").touch()
-    lab.bring(release, tmp_path / "copy")
-    assert not (tmp_path / "copy" / "__pycache__").exists()
-
-
-def test_every_unit_is_brought_and_jupyterlab_gets_the_further_options(release, tmp_path, monkeypatch, capsys):
+def started(monkeypatch):
+    """What JupyterLab would have been started with."""
     started = []
-    monkeypatch.setattr(lab, "RELEASE", release.parent)
     monkeypatch.setattr(lab, "start", lambda *arguments: started.append(arguments) or 0)
+    return started
+
+
+def test_every_unit_is_brought_and_jupyterlab_gets_the_further_options(release, started, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "mine"
     assert lab.main(["--folder", "mine", "--no-browser", "--port=1"]) == 0
-    assert started == [(folder, lab.ROOT / ".jupyter", ["--no-browser", "--port=1"])]
+    first = "--LabApp.default_url=/lab/tree/start.md"
+    assert started == [(folder, lab.ROOT / ".jupyter", [first, "--no-browser", "--port=1"])]
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"05_unit: new in {folder / '05_unit'}\n")
 
 
-def test_an_author_gets_the_repository_itself(tmp_path, monkeypatch):
-    started = []
-    monkeypatch.setattr(lab, "RELEASE", tmp_path)
-    monkeypatch.setattr(lab, "start", lambda *arguments: started.append(arguments) or 0)
+def test_update_brings_the_units_and_starts_nothing(release, started, tmp_path):
+    assert lab.main(["--folder", str(tmp_path / "mine"), "--update"]) == 0
+    assert (tmp_path / "mine" / "05_unit" / "cases.py").is_file()
+    assert started == []
+
+
+def test_the_first_page_names_every_unit_and_what_to_do_next(release, started, tmp_path):
+    lab.main(["--folder", str(tmp_path / "mine")])
+    page = (tmp_path / "mine" / start_page.PAGE).read_text()
+    assert "[5 A unit](05_unit/05_unit.ipynb)" in page
+    assert "Every exercise is right." in page  # there is none
+    assert "![A map of 1 units" in page
+    assert (tmp_path / "mine" / start_page.MAP).read_text().count("<svg") == 1
+
+
+def test_a_notebook_that_cannot_be_read_keeps_nobody_from_starting(release, started, tmp_path, capsys):
+    folder = tmp_path / "mine"
+    lab.main(["--folder", str(folder), "--update"])
+    (folder / "05_unit" / "05_unit.ipynb").write_text("{")
+    (release / "05_unit.ipynb").write_text((release / "05_unit.ipynb").read_text().replace("A unit", "One unit"))
+    capsys.readouterr()
+    assert lab.main(["--folder", str(folder)]) == 0
+    assert "left 05_unit.ipynb alone" in capsys.readouterr().err
+    assert (folder / "05_unit" / "05_unit.ipynb").read_text() == "{"
+
+
+def test_an_author_gets_the_repository_itself(release, started):
     assert lab.main(["--author"]) == 0
     assert started == [(lab.ROOT, lab.ROOT / ".jupyter" / "author", [])]
 
@@ -97,6 +74,17 @@ def test_without_a_release_the_way_to_one_is_named(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(lab, "RELEASE", tmp_path)
     assert lab.main([]) == 1
     assert "python3 run.py build" in capsys.readouterr().err
+
+
+def test_the_learners_commands_are_the_package_s_own(tmp_path):
+    def run(*arguments):
+        return subprocess.run([sys.executable, "-m", "autogradlab", *arguments], capture_output=True, text=True)
+
+    assert run("progress", "--folder", str(tmp_path)).returncode == 1
+    assert "--update" in run("lab", "--help").stdout
+    unknown = run("labb")
+    assert unknown.returncode == 2
+    assert unknown.stderr.startswith("usage: python -m autogradlab lab|progress")
 
 
 def test_the_learners_profile_hides_what_instructors_use_and_keeps_validate():

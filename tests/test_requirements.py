@@ -150,6 +150,12 @@ def test_numbers_that_look_the_same_are_shown_in_full():
     assert found.words == "y is 1.0, expected 1.00000001"
 
 
+@pytest.mark.parametrize("yours", [tensor(1.0, 2.0, 3.0), tensor([[1.0], [2.0]]), tensor(1.0)])
+def test_values_alone_differ_where_the_shapes_do_even_if_nobody_asked_for_shapes(yours):
+    said = words("returned.y.values", given_back(yours), given_back(tensor(1.0, 2.0)))
+    assert said == f"y has shape {tuple(yours.shape)}, expected (2,)"
+
+
 def test_what_could_not_be_written_down_is_not_right():
     cycle = []
     cycle.append(cycle)

@@ -127,31 +127,31 @@ def test_run_py_starts_on_an_old_python_with_nothing_installed():
 
 
 def test_a_second_start_installs_nothing(run, installs):
-    assert run.set_up((), {}) == run.set_up((), {}) == run.VENV
-    assert installs == ["."]
+    assert run.set_up(run.LEARNERS_ALONE, {}) == run.set_up(run.LEARNERS_ALONE, {}) == run.VENV
+    assert installs == [".[learners]"]
 
 
 def test_changed_dependencies_are_installed_with_the_extras_that_were_there(run, installs):
     run.set_up(run.EVERYTHING, {})
     with open(Path(run.ROOT) / "pyproject.toml", "a", encoding="utf-8") as file:
         file.write("# one more line\n")
-    run.set_up((), {})
-    assert installs == [".[instructors,tests]"] * 2
+    run.set_up(run.LEARNERS_ALONE, {})
+    assert installs == [".[instructors,learners,tests]"] * 2
 
 
 def test_instructors_packages_come_with_the_first_command_that_needs_them(run, installs):
-    run.set_up((), {})
+    run.set_up(run.LEARNERS_ALONE, {})
     run.set_up(run.EVERYTHING, {})
-    run.set_up((), {})
-    assert installs == [".", ".[instructors,tests]"]
+    run.set_up(run.LEARNERS_ALONE, {})
+    assert installs == [".[learners]", ".[instructors,learners,tests]"]
 
 
 def test_a_folder_that_was_moved_is_installed_anew(run, installs):
-    run.set_up((), {})
+    run.set_up(run.LEARNERS_ALONE, {})
     run.ROOT, old = run.ROOT + "-moved", run.ROOT
     shutil.copytree(old, run.ROOT)
-    run.set_up((), {})
-    assert installs == [".", "."]
+    run.set_up(run.LEARNERS_ALONE, {})
+    assert installs == [".[learners]"] * 2
 
 
 def test_an_interrupted_set_up_is_done_again(run, installs, monkeypatch):
@@ -160,13 +160,13 @@ def test_an_interrupted_set_up_is_done_again(run, installs, monkeypatch):
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(run, "pip_install", interrupted)
-        run.set_up((), {})
-    run.set_up((), {})
-    assert installs == ["."]
+        run.set_up(run.LEARNERS_ALONE, {})
+    run.set_up(run.LEARNERS_ALONE, {})
+    assert installs == [".[learners]"]
 
 
 def test_an_environment_whose_python_is_gone_is_made_anew(run, installs, monkeypatch):
-    run.set_up((), {})
+    run.set_up(run.LEARNERS_ALONE, {})
     python = Path(run.python_of(run.VENV))
     python.unlink()
     made = []
@@ -177,9 +177,9 @@ def test_an_environment_whose_python_is_gone_is_made_anew(run, installs, monkeyp
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(run.subprocess, "run", make)
-    run.set_up((), {})
+    run.set_up(run.LEARNERS_ALONE, {})
     assert made == [[sys.executable, "-m", "venv", "--clear", run.VENV]]
-    assert installs == [".", "."]
+    assert installs == [".[learners]"] * 2
 
 
 def environment_with_course(prefix, run, folder, *others):
@@ -194,14 +194,14 @@ def environment_with_course(prefix, run, folder, *others):
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
 def test_an_active_environment_with_this_course_is_used(run, tmp_path, variable):
-    prefix = environment_with_course(tmp_path / "active", run, run.ROOT, "pytest-9.2.0")
+    prefix = environment_with_course(tmp_path / "active", run, run.ROOT, "pytest-9.2.0", "jupyterlab-4.6.6")
     assert run.active_environment({variable: prefix}, run.EVERYTHING) == prefix
 
 
 def test_an_active_environment_without_the_instructors_packages_is_told_how_to_get_them(run, tmp_path, capsys):
-    prefix = environment_with_course(tmp_path / "active", run, run.ROOT)
-    assert run.active_environment({"CONDA_PREFIX": prefix}, ()) == prefix
-    with pytest.raises(run.SetupError, match=r"pip install -e '.*\[instructors,tests\]'"):
+    prefix = environment_with_course(tmp_path / "active", run, run.ROOT, "jupyterlab-4.6.6")
+    assert run.active_environment({"CONDA_PREFIX": prefix}, run.LEARNERS_ALONE) == prefix
+    with pytest.raises(run.SetupError, match=r"pip install -e '.*\[instructors,learners,tests\]'"):
         run.active_environment({"CONDA_PREFIX": prefix}, run.EVERYTHING)
 
 
@@ -221,7 +221,8 @@ def test_packages_of_the_caller_do_not_leak_into_the_course(run):
 
 
 def test_commands_install_what_they_need_and_no_more(run):
-    assert run.program("lab", ["--no-browser"]) == (["-m", "autogradlab.lab", "--no-browser"], ())
+    assert run.program("lab", ["--no-browser"]) == (["-m", "autogradlab", "lab", "--no-browser"], run.LEARNERS_ALONE)
+    assert run.program("progress", ["--json"]) == (["-m", "autogradlab", "progress", "--json"], run.LEARNERS_ALONE)
     assert run.program("lab", ["--author"])[1] == run.EVERYTHING
     assert run.program("audit", ["--json"]) == (["-m", "autograder", "audit", "--json"], run.EVERYTHING)
     line, extras = run.program("test", ["-k", "lab"])
@@ -248,6 +249,28 @@ def test_an_index_that_accepts_and_says_nothing_costs_no_more_than_its_time(run)
         start = time.perf_counter()
         assert not run.answers(f"http://127.0.0.1:{silent.getsockname()[1]}/", seconds=0.3)
         assert time.perf_counter() - start < 2
+
+
+def test_what_a_set_up_takes_is_said_before_and_measured_after(run, installs, monkeypatch, capsys):
+    def install(requirement, options, environ):
+        said.append(capsys.readouterr().err)
+        (Path(run.VENV) / "package").write_bytes(b"0" * 3_000_000)
+
+    said = []
+    monkeypatch.setattr(run, "pip_install", install)
+    run.set_up(run.LEARNERS_ALONE, {})
+    assert re.search(r"about 1\.5 GB of disk \(3 GB free while it runs", said[0])
+    assert re.search(r"Installed in \d+ s: 3 MB", capsys.readouterr().err)
+    run.set_up(run.LEARNERS_ALONE, {})
+    assert capsys.readouterr().err == ""
+
+
+def test_extras_that_a_command_asks_for_exist_and_bring_what_proves_them(run):
+    groups = PYPROJECT["project"]["optional-dependencies"]
+    assert {*run.LEARNERS_ALONE, *run.EVERYTHING} <= set(groups)
+    assert set(run.SIZES) == {run.LEARNERS_ALONE, run.EVERYTHING}
+    for extra, proof in run.PROOFS.items():
+        assert [one for one in groups[extra] if one.startswith(proof)]
 
 
 # The test suite itself
@@ -304,12 +327,13 @@ def test_environment_yml_repeats_nothing_but_the_range_of_pythons():
     assert all(spec.version is None for name, spec in specs.items() if name != "python")
     (line,) = by_pip["pip"]
     extras = re.fullmatch(r"-e \.\[([\w,]+)\]", line).group(1).split(",")
-    assert sorted(extras) == sorted(PYPROJECT["project"]["optional-dependencies"])
+    assert extras == ["learners"]
 
 
 def test_no_dependency_stands_twice():
     groups = [PYPROJECT["project"]["dependencies"], *PYPROJECT["project"]["optional-dependencies"].values()]
     names = [re.match(r"[\w-]+", requirement).group() for group in groups for requirement in group]
+    names = [name for name in names if name != PYPROJECT["project"]["name"]]  # one extra may take in another
     assert len(names) == len(set(names))
 
 
@@ -394,6 +418,15 @@ def test_importing_autogradlab_pulls_in_no_drawing_and_no_notebook():
     program = f"import sys, autogradlab; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_importing_autogradlab_takes_little_beside_torch_and_ipython():
+    program = (
+        "import time, torch, IPython; start = time.process_time(); import autogradlab; "
+        "print(time.process_time() - start)"
+    )
+    seconds = [float(subprocess.check_output([sys.executable, "-c", program])) for _ in range(2)]
+    assert min(seconds) < 0.15
 
 
 # README

@@ -30,7 +30,7 @@ def text(lesson):
 
 def travels(file):
     """Whether a file of a unit's folder goes to learners beside the notebook."""
-    return file.name == "cases.py" or file.suffix in DATA
+    return file.name in {"cases.py", "unit.toml"} or file.suffix in DATA
 
 
 def unit_files(directory):

@@ -9,11 +9,11 @@ import linecache
 import os
 import sys
 
-from autogradlab import units
+from autogradlab import limits, next_step, units
 from autogradlab.diagnosis import Verdict, judge
 from autogradlab.encoding import type_name
 from autogradlab.exercises import stub_digest
-from autogradlab.observation import message_of, observe
+from autogradlab.observation import learners_traceback, message_of, observe
 from autogradlab.predictable import NoAnswer, normalise
 from autogradlab.recorded import SEED, Recorded, prediction
 from autogradlab.state import preserved
@@ -22,6 +22,7 @@ from autogradlab.verdicts import CheckFailed, CheckResult, Told
 
 _read = {}
 _told = {}
+_records = {}  # a unit's folder -> exercise -> the record of its last check in this session
 
 
 def check(name: str) -> CheckResult:
@@ -30,21 +31,64 @@ def check(name: str) -> CheckResult:
     The answer is looked up in the notebook by its name, used in the exercise's visible cases, and compared with what
     the reference did there. Under nbgrader's Validate a miss raises CheckFailed with the same text.
     """
+    unit, _, _ = exercise_named(name)
+    times = []
+    result = verdict(name, lambda found: times.append(_times_told(name, found)) or times[-1])
+    _records.setdefault(str(unit.directory), {})[name] = result.record
+    step = next_step.after(result.record, max(times, default=1), unit.directory, records_of(unit))
+    if step is not None:
+        result = result.with_next(step)
+    if os.environ.get("NBGRADER_EXECUTION") == "validate" and result.record["status"] != "right":
+        raise CheckFailed(result.text)
+    return result
+
+
+def verdict(name: str, times=lambda verdict: 1) -> CheckResult:
+    """The verdict on the notebook's answer `name`, which is told as if for the first time and not remembered."""
+    unit, exercise, record = exercise_named(name)
+    program = program_named(name)
+    # One outer block for all cases, so that the process's random streams are saved once. To nbgrader, anything on
+    # stderr is a failure.
+    with preserved(SEED), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            result = limits.within(lambda: verdict_on(unit.name, record, Answer(exercise, program), times))
+        except limits.RanTooLong as error:
+            told = Told(unit=unit.name, exercise=exercise, points=record.points)
+            result = told.unusable(
+                f"{name} was still running after {limits.SECONDS:g} seconds, and was interrupted here:\n"
+                f"{learners_traceback(error)}",
+                "What has to become true for it to stop, and which line brings that about?",
+            )
+    if program is not ...:
+        result.record["answer"] = stub_digest(answer_source(program))
+    return result
+
+
+def exercise_named(name: str) -> tuple:
+    """The open unit, its exercise of this name, and what is recorded of it. Raises LookupError for another name."""
     unit = units.current()
     recorded = _recorded(unit)
     if name not in unit.exercises or name not in recorded:
         near = difflib.get_close_matches(str(name), recorded.names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise LookupError(f"unit {unit.name} has no exercise {name!r}.{hint} It has {', '.join(recorded.names)}.")
-    exercise, record = unit.exercises[name], recorded.exercise(name)
-    program = _namespace().get(name, ...)
-    # One outer block for all cases, so that the process's random streams are saved once. To nbgrader, anything on
-    # stderr is a failure.
-    with preserved(SEED), contextlib.redirect_stderr(io.StringIO()):
-        result = verdict_on(unit.name, record, Answer(exercise, program), lambda verdict: _times_told(name, verdict))
-    if os.environ.get("NBGRADER_EXECUTION") == "validate" and result.record["status"] != "right":
-        raise CheckFailed(result.text)
-    return result
+    return unit, unit.exercises[name], recorded.exercise(name)
+
+
+def program_named(name: str):
+    """What the notebook has under this name; `...` where it has nothing."""
+    return _namespace().get(name, ...)
+
+
+def records_of(unit) -> dict:
+    """The records of the unit's checks in this session, by exercise."""
+    return dict(_records.get(str(unit.directory), {}))
+
+
+def forget(name: str):
+    """Begins anew with what is said about an exercise: as if it had never been checked."""
+    _told.pop(name, None)
+    _records.get(str(units.current().directory), {}).pop(name, None)
 
 
 def _recorded(unit) -> Recorded:
@@ -186,6 +230,7 @@ def answer_source(program) -> str:
     try:
         program = inspect.unwrap(program)
         functions = list(vars(program).values()) if isinstance(program, type) else [program]
+        functions = [getattr(function, "__func__", function) for function in functions]  # of static and class methods
     except Exception:  # an object with a __getattr__ or __wrapped__ of its own
         return ""
     # A class's methods may have been made by a decorator; the first that stands in a cell tells which cell.

@@ -1,15 +1,15 @@
-"""The learner's JupyterLab, on a copy of the release that updates never overwrite: `python3 run.py lab`."""
+"""The learner's JupyterLab, on a copy of the release into which updates are merged: `python3 run.py lab`."""
 
 import argparse
 import os
-import shutil
 import sys
 from pathlib import Path
 
+from autogradlab import outline, start_page
+from autogradlab.updates import bring
+
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = ROOT / "release"
-FOLLOWS_RELEASE = {"cases.py", "recorded.bin"}  # what the checks read, and learners do not edit
-LEFT_BEHIND = {"__pycache__", ".ipynb_checkpoints"}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,7 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
         allow_abbrev=False,
     )
     parser.add_argument("--author", action="store_true", help="the repository itself, with the instructors' panels")
-    parser.add_argument("--folder", type=Path, default=ROOT / "work", help="where your copy is (default: %(default)s)")
+    parser.add_argument("--update", action="store_true", help="only bring your copy up to the release")
+    parser.add_argument("--folder", type=Path, default=outline.WORK, help="where your copy is (default: %(default)s)")
     options, further = parser.parse_known_args(arguments)
     if options.author:
         return start(ROOT, ROOT / ".jupyter" / "author", further)
@@ -31,35 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
     folder = options.folder.resolve()
     for unit in units:
         print(f"{unit.name}: {bring(unit, folder / unit.name)}", file=sys.stderr)
-    return start(folder, ROOT / ".jupyter", further)
-
-
-def bring(unit: Path, copy: Path) -> str:
-    """What was done, in words, to bring a learner's copy up to its release; no file of the learner's is overwritten."""
-    new = not copy.exists()
-    added, updated, kept = [], [], []
-    for source in sorted(path for path in unit.rglob("*") if path.is_file()):
-        name = source.relative_to(unit)
-        if LEFT_BEHIND & set(name.parts):
-            continue
-        target = copy / name
-        if not target.exists():
-            added.append(name)
-        elif target.read_bytes() == source.read_bytes():
-            continue
-        elif name.name in FOLLOWS_RELEASE:
-            updated.append(name)
-        else:
-            kept.append(name)
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(target.name + ".part")
-        shutil.copyfile(source, part)
-        part.replace(target)  # whole or not at all
-    if new:
-        return f"new in {copy}"
-    groups = {"added": added, "updated": updated, "yours stays": kept}
-    return "; ".join(f"{did} {', '.join(map(str, names))}" for did, names in groups.items() if names) or "up to date"
+    start_page.write(outline.read_units(folder), folder)
+    if options.update:
+        return 0
+    return start(folder, ROOT / ".jupyter", [f"--LabApp.default_url=/lab/tree/{start_page.PAGE}", *further])
 
 
 def start(folder: Path, configuration: Path, further: list[str]) -> int:

@@ -447,6 +447,11 @@ def _learner_frames(error) -> list:
     return [frame for frame in every if is_learner_file(frame[0])]
 
 
+def learners_traceback(error) -> str:
+    """Where in the learner's own code an exception came from, as text."""
+    return _traceback_text(_learner_frames(error))
+
+
 def _traceback_text(frames: list) -> str:
     lines = []
     for position, (file, line, name) in enumerate(frames):

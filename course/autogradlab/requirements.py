@@ -422,6 +422,9 @@ class _Comparison:
         if difference is None and "grad" in self.aspects:
             plain = _Comparison(DEFAULT_ASPECTS, self.tolerance, self.left, self.right, self.subject, self.when)
             difference = plain.compare(f"{path}.grad", mine.get("grad"), theirs.get("grad"))
+        if difference is None and self.values and mine["shape"] != theirs["shape"]:
+            # Also where nobody asked for the shape: values of two shapes have no places in common.
+            return self.between(path, "has shape", *(_aspect_text("shape", tree["shape"]) for tree in (mine, theirs)))
         if difference or not self.values or _same_bytes(mine, theirs, self.left, self.right):
             return difference
         if math.prod(mine["shape"]) > MAX_COMPARED:

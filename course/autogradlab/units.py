@@ -54,6 +54,11 @@ def current() -> Unit:
     return _current
 
 
+def opened() -> Unit | None:
+    """The unit that the notebook has opened, if it has."""
+    return _current
+
+
 @contextlib.contextmanager
 def at(name: str, directory):
     """Has `unit(name)` use this folder, for tools that run a lesson elsewhere; restores the open unit after."""

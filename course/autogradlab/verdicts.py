@@ -15,6 +15,7 @@ STATUS_WORDS = {
 
 NOT_JUDGED = "not judged while the first is missed"
 MAX_CALLS = 8
+_AS_TEXT = "<details><summary>As text</summary>"
 
 
 class CheckFailed(AssertionError):
@@ -37,6 +38,12 @@ class CheckResult(float):
         """The verdict in words."""
         return self.record["text"]
 
+    def with_next(self, step) -> "CheckResult":
+        """The same verdict, which also says what to do next."""
+        text = f"{self.text}\n\n{step.text}"
+        page = f'{self.html.rpartition(_AS_TEXT)[0]}<p class="autogradlab-next">{step.html}</p>{_as_text(text)}'
+        return CheckResult(float(self), self.record | {"text": text}, page)
+
     def __repr__(self):
         return f"{float(self):.10g}"
 
@@ -55,10 +62,10 @@ class Told:
         """The verdict on an answer that is still the stub, or not there."""
         return self._result("not attempted", 0.0, [], [sentence])
 
-    def unusable(self, sentence: str) -> CheckResult:
+    def unusable(self, *sentences: str) -> CheckResult:
         """The verdict on an answer that cannot be used in any case."""
         rows = [(requirement, False, number == 0) for number, requirement in enumerate(self.exercise.requirements)]
-        return self._result("wrong", 0.0, rows, [sentence])
+        return self._result("wrong", 0.0, rows, sentences)
 
     def judged(self, verdict, shown: dict | None, times: int) -> CheckResult:
         """The verdict on observations.
@@ -213,7 +220,7 @@ def prose(text: str) -> str:
 
 def _page(head, rows, paragraphs, link, text) -> str:
     """The verdict as HTML that needs no style sheet: words carry every meaning, colours none."""
-    parts = ['<div class="autogradlab-check">', f"<p><strong>{html.escape(head)}</strong></p>"]
+    parts = ['<div class="autogradlab-check">', f"<p role='status'><strong>{html.escape(head)}</strong></p>"]
     if rows:
         body = "".join(
             f"<tr><th scope='row' style='text-align:left;font-weight:normal'>{prose(requirement.words)}</th>"
@@ -231,8 +238,9 @@ def _page(head, rows, paragraphs, link, text) -> str:
             parts.append(f"<pre style='white-space:pre-wrap'>{html.escape(rest)}</pre>")
     if link:
         parts.append(f"<p>Shown in <a href='{html.escape(link[0])}'>{html.escape(link[1])}</a>.</p>")
-    parts.append(
-        "<details><summary>As text</summary>"
-        f"<pre style='white-space:pre-wrap'>{html.escape(text)}</pre></details></div>"
-    )
-    return "".join(parts)
+    return "".join([*parts, _as_text(text)])
+
+
+def _as_text(text) -> str:
+    """The end of a page: all of it as text, folded."""
+    return f"{_AS_TEXT}<pre style='white-space:pre-wrap'>{html.escape(text)}</pre></details></div>"

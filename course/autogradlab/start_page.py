@@ -1,0 +1,56 @@
+"""The first page of a learner's copy: the map of the course, what is done, and how to work with it."""
+
+from pathlib import Path
+
+from autogradlab.outline import DONE, PARTLY, UNTOUCHED
+from autogradlab.overview import alt_text, map_svg, next_words, state_of
+from autogradlab.updates import put
+
+PAGE, MAP = "start.md", "map.svg"
+
+HELP = """\
+## How to work with it
+
+- Open a unit by its name above. Run a cell with Shift+Enter; Run, *Run All Cells* runs the whole notebook.
+- Write your answer into the cell below an exercise, run it, then run the `check` below it. Nothing is sent anywhere.
+- Hints stand folded above each answer; nobody counts whether you open them. Tab reaches them, Enter opens them.
+- **Validate**, above the notebook, checks all of your saved answers in a fresh kernel.
+- These help within any unit, in a cell of your own:
+
+| write | and you get |
+|---|---|
+| `from autogradlab import progress; progress()` | this map, as it is now |
+| `from autogradlab import smaller; smaller("exercise")` | a smaller case in which your answer does something else |
+| `from autogradlab import reset; reset("exercise")` | the answer cell as it was given out |
+| `from autogradlab import solutions; solutions("exercise")` | other right answers, once yours is right |
+
+This page is made anew at every start. An update of the course keeps all that you wrote; of every file that it changes,
+a copy is in the folder `kept`.
+"""
+
+
+def write(units: list, folder: Path) -> None:
+    """Writes the page and its picture into the folder of the learner's copy."""
+    picture = map_svg(units)
+    if picture is not None:
+        put(picture, folder / MAP)
+    put(page(units, picture is not None), folder / PAGE)
+
+
+def page(units: list, has_picture: bool) -> str:
+    """The page as Markdown, for these units as a learner has them."""
+    lines = ["# Tensors and Autograd", "", next_words(units), ""]
+    if has_picture:
+        lines += [f"![{alt_text(units)}]({MAP})", ""]
+    lines += [
+        "## The units",
+        "",
+        "| unit | state | requires | right | begun | untouched |",
+        "|---|---|---|---|---|---|",
+    ]
+    for unit in units:
+        link = f"[{unit.number} {unit.title}]({unit.name}/{unit.name}.ipynb)"
+        requires = ", ".join(name.partition("_")[0].lstrip("0") for name in unit.requires) or "-"
+        counts = " | ".join(str(unit.count(state)) for state in (DONE, PARTLY, UNTOUCHED))
+        lines.append(f"| {link} | {state_of(unit)} | {requires} | {counts} |")
+    return "\n".join([*lines, "", HELP])
