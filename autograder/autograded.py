@@ -16,8 +16,7 @@ class Autograded:
 
     def __init__(self, place: Path, permissions: int):
         self._place, self._permissions = place, permissions
-        self._new = place.with_name(f".{place.name}.new")
-        self._old = place.with_name(f".{place.name}.old")
+        self._new, self._old = _beside(place)
         self._moved = self._placed = False
 
     def write(self, notebooks: Mapping[str, NotebookNode], files: Mapping[str, bytes]) -> None:
@@ -27,7 +26,7 @@ class Autograded:
         for name, data in files.items() if notebooks else ():
             self._write(self._new / name, data)
         for name, node in notebooks.items():
-            self._write(self._new / f"{name}.ipynb", (nbformat.v4.writes(node) + "\n").encode())
+            self._write(self._new / f"{name}.ipynb", (nbformat.v4.writes(_for_nbgrader(node)) + "\n").encode())
 
     def install(self) -> None:
         """Put the new version in the place of the old one, which is kept aside until `finish`."""
@@ -59,3 +58,22 @@ class Autograded:
     def _remove(folder: Path) -> None:
         if folder.exists():
             shutil.rmtree(folder)
+
+
+def is_half_done(place: Path) -> bool:
+    """Whether a run that was killed has left something beside the folder: what it was writing is not known to hold."""
+    return any(path.exists() for path in _beside(place))
+
+
+def _beside(place: Path) -> tuple[Path, Path]:
+    """Where the new version is written, and where the old one is kept until the new one is in its place."""
+    return place.with_name(f".{place.name}.new"), place.with_name(f".{place.name}.old")
+
+
+def _for_nbgrader(node: NotebookNode) -> NotebookNode:
+    """The notebook without what intake noted in its cells for the run alone."""
+    cells = []
+    for cell in node.cells:
+        metadata = {key: value for key, value in cell.metadata.items() if key != "autogradlab"}
+        cells.append(NotebookNode(cell | {"metadata": NotebookNode(metadata)}))
+    return NotebookNode(node | {"cells": cells})

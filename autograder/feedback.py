@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from autograder import pages, records
+from autograder import feedback_notebook, pages, records
+from autograder.asked import Asked
 from autograder.folders import Folders
 from autograder.graded_cells import STOPPED, UNGRADED
+from autograder.penalties import settle
 from autograder.records import GradedSubmission, Records
 
 MAX_BYTES = 300_000
@@ -14,10 +16,18 @@ MAX_BYTES = 300_000
 LIMITS = (5_000, 1_000, 200, 50)
 
 
-def feedback(unit: str, root: Path | None = None, students: Iterable[str] | None = None) -> list[Path]:
-    """The pages written to `feedback/`, one per learner with a result, in the folder where nbgrader puts its own."""
-    with opened(Folders(root)) as written:
-        return written.write_all(unit, students)
+def feedback(
+    unit: str, root: Path | None = None, students: Iterable[str] | None = None, notebooks: bool = False
+) -> list[Path]:
+    """The pages written to `feedback/`, one per learner with a result, in the folder where nbgrader puts its own.
+
+    Penalties for lateness follow the scores as they are now. With `notebooks`, what was graded lies beside each page,
+    with the verdicts in place.
+    """
+    folders = Folders(root)
+    settle(folders, [unit])
+    with opened(folders) as written:
+        return written.write_all(unit, students, notebooks)
 
 
 class FeedbackPages:
@@ -37,9 +47,15 @@ class FeedbackPages:
         """The page of one submission; what grading noted and the notebooks as they were run are read unless given."""
         return self._write(assignment, self._records.submission(assignment, student, result, nodes))
 
-    def write_all(self, assignment: str, students: Iterable[str] | None = None) -> list[Path]:
+    def write_all(self, assignment: str, students: Iterable[str] | None = None, notebooks: bool = False) -> list[Path]:
         """The page of every submission with a result, or of those of these students."""
-        return [self._write(assignment, one) for one in self._records.submissions(assignment, students)]
+        written = []
+        asked = Asked.of(self._folders, assignment) if notebooks else None
+        for one in self._records.submissions(assignment, students):
+            written.append(self._write(assignment, one))
+            if asked is not None:
+                feedback_notebook.write_all(self._folders, assignment, one, asked)
+        return written
 
     def path(self, assignment: str, student: str) -> Path:
         """Where the page of a submission lies."""

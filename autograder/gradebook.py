@@ -64,6 +64,10 @@ def _shown(folders: Folders) -> str:
     return make_url(folders.db_url).render_as_string(hide_password=True)
 
 
+class NotWritten(GradingError):
+    """Why one submission's grade could not be written, although the gradebook itself can be used."""
+
+
 class Writer:
     """The one writer of a run: each submission's rows in one transaction, its autograded/ folder with it."""
 
@@ -94,7 +98,8 @@ class Writer:
         """Write one submission: of each notebook its result, the notebook as it was run, and the files beside it.
 
         Automatic scores are set for every cell of the master, so that none of an earlier attempt stays; what people
-        entered is kept. Raises GradingError, and has written nothing then, where gradebook or disk refuse.
+        entered is kept. Raises GradingError, and has written nothing then, where the gradebook refuses, and NotWritten
+        where a file or folder does.
         """
         first, _, files = outcome[0]
         student, assignment = first["student"], first["assignment"]
@@ -112,7 +117,7 @@ class Writer:
                 folder.install()
         except OSError as error:
             folder.undo()
-            raise GradingError(
+            raise NotWritten(
                 f"The grades of {student} could not be written: {error.strerror} ({error.filename}). Nothing of them "
                 "was. Make room and run the same command again, which goes on where it stopped."
             ) from error
@@ -121,17 +126,20 @@ class Writer:
             raise
         folder.finish()
 
-    def settle_penalties(self, assignment: str) -> None:
-        """Set the penalties of late submissions by their present scores, which people may have changed since grading.
+    def settle_penalties(self, assignment: str) -> list[str]:
+        """The students whose penalty for lateness is another now: what is taken off follows the present score.
 
         nbgrader keeps a penalty as it was when the submission was graded, so that a point added by hand would stay.
         """
+        changed = set()
         with _in_words(self._folders), self._connection.begin():
             known = rows.entered(self._connection, assignment)
             for late in rows.late(self._connection, known) if known else ():
-                rows.set_penalty(
-                    self._connection, late.submitted, self._penalty(late.student, late.score, late.seconds)
-                )
+                penalty = self._penalty(late.student, late.score, late.seconds) if late.seconds > 0 else None
+                if penalty != late.penalty:
+                    rows.set_penalty(self._connection, late.submitted, penalty)
+                    changed.add(late.student)
+        return sorted(changed)
 
     def _rows(self, assignment: str, student: str, outcome: Sequence, timestamp) -> None:
         known = rows.entered(self._connection, assignment)

@@ -3,27 +3,32 @@
 import atexit
 import json
 import pickle
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from multiprocessing import get_context
 from pathlib import Path
+from types import MappingProxyType
 
 import autogradlab
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from autograder import feedback, gradebook, private, sandbox
+from autograder import cluster, feedback, gradebook, junit, penalties, private, sandbox
+from autograder.autograded import is_half_done
 from autograder.engine.job import Job, Settings, Submission, examine
 from autograder.engine.limits import Limits
 from autograder.engine.parent import end_with_parent
 from autograder.engine.seeds import Seeds
 from autograder.engine.supervisor import EngineError, make_parent
 from autograder.folders import Folders, GradingError, versions
+from autograder.graded import STATUSES, Graded
 from autograder.intake import Master
+from autograder.marks import marks
+from autograder.regrading import Change, Makings, changes, exercises_of, moves
+from autograder.summary import entries, progress, summarise
 
-STATUSES = ("graded", "unchanged", "unreadable", "skipped", "not graded")
 #: Submissions that wait in a process beside the one it grades.
 AHEAD = 2
 TOO_WEAK = (
@@ -32,25 +37,6 @@ TOO_WEAK = (
 )
 #: How often a submission is tried whose grading ended the process that did it.
 TRIES = 2
-
-
-@dataclass(frozen=True)
-class Graded:
-    """What became of one submission; `unchanged` says that an earlier grade still holds, `not graded` that we failed.
-
-    `notebooks` are the results of its notebooks as `--json` shows them.
-    """
-
-    unit: str
-    student: str
-    status: str
-    reason: str = ""
-    seconds: float = 0.0
-    notebooks: list[dict] = field(default_factory=list)
-
-    @property
-    def fine(self) -> bool:
-        return self.status in ("graded", "unchanged")
 
 
 @dataclass(frozen=True)
@@ -64,6 +50,10 @@ class Options:
     all_cells: bool = False
     allow_weak_sandbox: bool = False
     strong_sandbox: bool = False
+    #: Only what a change can have touched, and say whose marks moved.
+    regrade: bool = False
+    #: The address of a Dask scheduler, or the file that it writes, on whose workers to grade.
+    scheduler: str | None = None
 
 
 def grade(
@@ -72,12 +62,14 @@ def grade(
     root: Path | None = None,
     options: Options = Options(),
     json_file: Path | None = None,
+    junit_file: Path | None = None,
+    not_matched: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Graded]:
     """What became of each submission; `autograded/` and the gradebook are written, and stderr has a summary.
 
     Units and students default to all in `submitted/`. A submission is graded again if it, the unit, a limit or a
     version has changed, or with `force`. One that cannot be graded is reported and stops no other. `json_file` gets
-    all of it as data.
+    all of it as data, with the files that were `not_matched` with anybody, and `junit_file` gets it as JUnit XML.
     """
     folders = Folders(root)
     limits = options.limits or limits_of(folders)
@@ -90,14 +82,65 @@ def grade(
     assignments = sorted({unit for unit, _ in submissions})
     settings = _settings(folders, assignments, limits, options)
     masters = {assignment: Master.of(folders, assignment) for assignment in assignments}
-    unchanged, waiting = _sort_out(folders, submissions, settings, masters, options.force)
-    run = _Run(folders, settings, masters, options)
-    done = unchanged + list(run.grade(waiting))
+    makings = Makings(folders, settings, masters)
+    done, waiting = _sort_out(folders, submissions, settings, masters, makings, options)
+    run = _Run(folders, settings, masters, options, makings)
+    try:
+        for graded in run.grade(waiting):
+            done.append(graded)
+    except KeyboardInterrupt:
+        kept = len(run.graded)
+        print(
+            f"\nInterrupted: {kept} of {len(waiting)} are graded and kept; the same command goes on.", file=sys.stderr
+        )
+        raise
+    _bring_pages_up_to_date(folders, assignments, done)
     done.sort(key=lambda graded: (graded.unit, graded.student))
-    _summarise(done)
+    if options.regrade:
+        _tell_moves(folders, done, run, len(submissions))
+    summarise(done)
     if json_file:
-        _write_json(json_file, settings, run.report or sandbox_here(folders, limits, options.strong_sandbox), done)
+        report = run.report or sandbox_here(folders, limits, options.strong_sandbox)
+        _write_json(json_file, settings, report, done, not_matched)
+    if junit_file:
+        junit.write(junit_file, done)
     return done
+
+
+def _bring_pages_up_to_date(folders: Folders, assignments: list[str], done: list[Graded]) -> None:
+    """Write the pages of earlier grades that are missing, or whose penalty for lateness is another by now."""
+    settled = set(penalties.settle(folders, assignments))
+    with feedback.opened(folders) as pages:
+        for graded in done:
+            its = (graded.unit, graded.student)
+            is_missing = graded.status == "unchanged" and not pages.path(*its).is_file()
+            if (is_missing or its in settled) and folders.result(*its):
+                pages.write(*its)
+
+
+def _tell_moves(folders: Folders, done: list[Graded], run: "_Run", submissions: int) -> None:
+    """On standard output: which answers came out another way, from what to what, and why."""
+    moved = []
+    with gradebook.opened(folders) as book, book.engine.connect() as connection:
+        for graded in done:
+            if graded.status == "unchanged" or (graded.unit, graded.student) not in run.earlier:
+                continue
+            found = marks(connection, graded.unit, graded.student).get(graded.student)
+            by_hand = (
+                {}
+                if found is None
+                else {place: mark.manual for place, mark in found.cells.items() if mark.manual is not None}
+            )
+            before, why = run.earlier[graded.unit, graded.student]
+            moved += moves(folders, graded, before, why, by_hand)
+    for move in moved:
+        print(move.words())
+    counted = sum(move.moved_marks for move in moved)
+    again = sum(graded.status != "unchanged" for graded in done)
+    print(
+        f"{again} of {submissions} submissions were graded again; {counted} marks moved, and "
+        f"{len(moved) - counted} answers came out another way with the mark as it was."
+    )
 
 
 def one(root: Path, assignment: str, student: str, jobs: dict[str, Job]) -> tuple[Job, Submission]:
@@ -189,22 +232,46 @@ def _sort_out(
     submissions: list[tuple[str, str]],
     settings: Settings,
     masters: dict[str, Master],
-    force: bool,
+    makings: Makings,
+    options: Options,
 ) -> tuple[list[Graded], list[Submission]]:
-    """Submissions whose earlier grade holds, and those that have to be graded."""
-    unchanged, waiting = [], []
+    """Submissions whose earlier grade holds or that cannot be read at all, and those that have to be graded."""
+    done, waiting = [], []
     editions = {unit: folders.edition(unit, settings, master.digest) for unit, master in masters.items()}
     known = {unit: gradebook.students_with_submission(folders, unit) for unit in masters}
+    exercises = {unit: exercises_of(folders, unit) for unit in masters} if options.regrade else {}
     for unit, student in submissions:
-        stamp = folders.stamp(unit, student, editions[unit])
-        earlier = folders.result(unit, student)
-        holds = earlier.get("status") == "graded" and earlier["stamp"] == stamp
-        # Somebody may have removed what the earlier run wrote.
-        if holds and student in known[unit] and folders.step("autograded", student, unit).is_dir() and not force:
-            unchanged.append(Graded(unit, student, "unchanged", notebooks=earlier["notebooks"]))
+        folder = folders.step("submitted", student, unit)
+        try:
+            stamp, made_of = folders.stamp(unit, student, editions[unit]), makings.of(unit, student)
+        except OSError as error:
+            done.append(Graded(unit, student, "not graded", _refusal(error, folder)))
+            continue
+        earlier, place = folders.result(unit, student), folders.step("autograded", student, unit)
+        # Somebody may have removed what the earlier run wrote, or killed it before it was done.
+        is_there = student in known[unit] and place.is_dir() and not is_half_done(place)
+        holds = earlier.get("status") == "graded" and is_there and not options.force
+        if holds and earlier["stamp"] != stamp:
+            holds = options.regrade and not _is_touched(
+                earlier, changes(earlier.get("made_of"), made_of), exercises[unit]
+            )
+            if holds:
+                folders.note_result(unit, student, earlier | {"stamp": stamp, "made_of": made_of})
+        if holds:
+            done.append(Graded(unit, student, "unchanged", notebooks=earlier["notebooks"]))
         else:
-            waiting.append(Submission(unit, student, folders.step("submitted", student, unit), stamp))
-    return unchanged, waiting
+            waiting.append(Submission(unit, student, folder, stamp))
+    return done, waiting
+
+
+def _is_touched(earlier: dict, found: list[Change], exercises: dict[str, str]) -> bool:
+    """Whether a change can have made another grade of a submission."""
+    return any(change.touches(notebook["cells"], exercises) for change in found for notebook in earlier["notebooks"])
+
+
+def _refusal(error: OSError, folder: Path) -> str:
+    place = error.filename or folder
+    return f"{place} cannot be read or written: {error.strerror}. Mend that and run the same command again."
 
 
 @dataclass
@@ -217,30 +284,56 @@ class _Failure:
 class _Run:
     """One run over a class; `report` says what the sandbox enforces, once something had to be graded."""
 
-    def __init__(self, folders: Folders, settings: Settings, masters: dict[str, Master], options: Options):
+    def __init__(
+        self, folders: Folders, settings: Settings, masters: dict[str, Master], options: Options, makings: Makings
+    ):
         self._folders, self._settings, self._masters, self._options = folders, settings, masters, options
+        self._makings = makings
         self.report: sandbox.Report | None = None
+        self.graded: list[Graded] = []
+        #: (assignment, student) -> the result before this run, and what had changed since.
+        self.earlier: dict[tuple[str, str], tuple[dict, list[Change]]] = {}
 
     def grade(self, waiting: list[Submission]) -> Iterator[Graded]:
         """Yields what became of each submission, as it is known, after writing it; shows a progress bar on stderr."""
         if not waiting:
             return
-        columns = ("grading", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), "{task.description}")
-        bar = Progress(
-            *(TextColumn(column) if isinstance(column, str) else column for column in columns),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        with bar, gradebook.Writer(self._folders) as writer, feedback.opened(self._folders) as pages:
+        with progress() as bar, gradebook.Writer(self._folders) as writer, feedback.opened(self._folders) as pages:
             task = bar.add_task("starting", total=len(waiting))
             for submission, outcome in self._outcomes(waiting):
-                graded = _keep(self._folders, writer, pages, submission, outcome)
+                graded = self._keep(writer, pages, submission, outcome)
                 bar.update(task, advance=1, description=f"{graded.student} {graded.status}")
+                self.graded.append(graded)
                 yield graded
         if not _is_strong(self.report):
             _warn_of_weakness(self.report)
 
+    def _keep(self, writer, pages, submission: Submission, outcome) -> Graded:
+        """What became of a submission, written; a file or folder of it that refuses costs no other submission."""
+        unit, student = submission.assignment, submission.student
+        try:
+            made_of = self._makings.of(unit, student)
+            if earlier := self._folders.result(unit, student):
+                self.earlier[unit, student] = earlier, changes(earlier.get("made_of"), made_of)
+            return _keep(self._folders, writer, pages, submission, outcome, made_of)
+        except gradebook.NotWritten as error:
+            return Graded(unit, student, "not graded", str(error))
+        except OSError as error:
+            return Graded(unit, student, "not graded", _refusal(error, submission.folder))
+
     def _outcomes(self, waiting: list[Submission]) -> Iterator[tuple[Submission, object]]:
+        """Yields each submission with its results or a _Failure, from this machine or from those of a cluster."""
+        if not self._options.scheduler:
+            yield from self._outcomes_here(waiting)
+            return
+        options = self._options
+        weak, strong = options.allow_weak_sandbox, options.strong_sandbox
+        with cluster.opened(options.scheduler, self._settings, self._masters, strong, weak) as workers:
+            for submission, outcome in workers.grade(waiting):
+                self.report = workers.report
+                yield submission, _Failure(outcome) if isinstance(outcome, str) else outcome
+
+    def _outcomes_here(self, waiting: list[Submission]) -> Iterator[tuple[Submission, object]]:
         """Yields each submission with its results or a _Failure; a process that ends is replaced."""
         remaining, tries = list(waiting), dict.fromkeys(waiting, 0)
         while remaining:
@@ -325,7 +418,7 @@ def _grade_one(submission: Submission):
     return _job.grade(submission)
 
 
-def _keep(folders: Folders, writer, pages, submission: Submission, outcome) -> Graded:
+def _keep(folders: Folders, writer, pages, submission: Submission, outcome, made_of: dict) -> Graded:
     """What became of a submission, written: to the gradebook and `autograded/`, to its page, at last to the record."""
     unit, student, nodes = submission.assignment, submission.student, {}
     if isinstance(outcome, _Failure):
@@ -343,6 +436,7 @@ def _keep(folders: Folders, writer, pages, submission: Submission, outcome) -> G
         "reason": graded.reason,
         "seconds": graded.seconds,
         "stamp": submission.stamp,
+        "made_of": made_of,
         "notebooks": graded.notebooks,
     }
     pages.write(unit, student, kept, nodes)
@@ -350,36 +444,16 @@ def _keep(folders: Folders, writer, pages, submission: Submission, outcome) -> G
     return graded
 
 
-def _summarise(done: list[Graded]) -> None:
-    """On stderr: how many submissions came out how, what was repaired, and why those without a grade have none."""
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    counts = {status: sum(graded.status == status for graded in done) for status in STATUSES}
-    words = {**dict.fromkeys(STATUSES, ""), "unchanged": " since the last run and skipped"}
-    console.print("Submissions: " + ", ".join(f"{n} {status}{words[status]}" for status, n in counts.items() if n))
-    for graded in done:
-        if not graded.fine:
-            console.print(f"  {graded.student}, {graded.unit}: {graded.status}. {graded.reason}", markup=False)
-        if graded.status != "unchanged":
-            for notebook in graded.notebooks:
-                for kind in ("repairs", "flags"):
-                    for sentence in notebook[kind]:
-                        console.print(f"  {graded.student}, {graded.unit}: {sentence}", markup=False)
-
-
-def _write_json(path: Path, settings: Settings, report: sandbox.Report, done: list[Graded]) -> None:
+def _write_json(
+    path: Path, settings: Settings, report: sandbox.Report, done: list[Graded], not_matched: Mapping[str, str]
+) -> None:
     """The run as data, at once whole or not at all."""
     content = {
         "seed": settings.seeds,
         "level": report.level,
         "sandbox": report.json(),
         "versions": dict(settings.versions),
-        "submissions": [entry for graded in done for entry in _entries(graded)],
+        "not_matched": dict(not_matched),
+        "submissions": [entry for graded in done for entry in entries(graded)],
     }
     private.write(path, json.dumps(content, indent=1) + "\n")
-
-
-def _entries(graded: Graded) -> list[dict]:
-    if graded.notebooks:
-        return graded.notebooks
-    failed = {"student": graded.student, "assignment": graded.unit, "notebook": None, "status": "skipped"}
-    return [failed | {"repairs": [], "flags": [], "message": graded.reason, "seconds": graded.seconds, "cells": {}}]

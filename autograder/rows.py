@@ -127,16 +127,20 @@ def set_penalty(connection: Connection, submitted: str, penalty: float | None) -
 
 @dataclass(frozen=True)
 class Late:
-    """A submitted notebook that came too late, with its score as it is now."""
+    """A submitted notebook that came too late, or is no longer late, with its score and its penalty as they are now."""
 
     submitted: str
     student: str
     score: float
     seconds: float
+    penalty: float | None
 
 
 def late(connection: Connection, assignment: Entered) -> list[Late]:
-    """The late notebooks that have a penalty, or a score to take one from."""
+    """The late notebooks that have a penalty, or a score to take one from, and those that an extension has excused.
+
+    A penalty of a notebook whose time of handing in nobody knows is left alone.
+    """
     submissions = connection.execute(
         select(
             SUBMISSION.c.student_id,
@@ -148,12 +152,14 @@ def late(connection: Connection, assignment: Entered) -> list[Late]:
     )
     found = []
     for one in submissions.all():
-        seconds = _late(one.timestamp, assignment.duedate, one.extension)
+        seconds, penalty = _late(one.timestamp, assignment.duedate, one.extension), one.late_submission_penalty
+        is_known = one.timestamp is not None and assignment.duedate is not None
+        if seconds <= 0 and (penalty is None or not is_known):
+            continue
         grades = select(GRADE.c.auto_score, GRADE.c.manual_score, GRADE.c.extra_credit)
-        if seconds > 0:
-            total = sum(_counted(*grade) for grade in connection.execute(grades.where(GRADE.c.notebook_id == one.id)))
-            if total > 0 or one.late_submission_penalty is not None:
-                found.append(Late(one.id, one.student_id, total, seconds))
+        total = sum(_counted(*grade) for grade in connection.execute(grades.where(GRADE.c.notebook_id == one.id)))
+        if total > 0 or penalty is not None:
+            found.append(Late(one.id, one.student_id, total, seconds, penalty))
     return found
 
 

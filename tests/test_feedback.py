@@ -329,6 +329,36 @@ def test_what_people_entered_in_the_gradebook_is_on_the_page(course):
     assert "Comment Where is n used?" in section(page, "test_squares")
 
 
+@pytest.fixture(scope="module")
+def with_verdicts(course):
+    """The notebooks with verdicts, by student."""
+    root, _ = course
+    feedback.feedback("ps1", root, notebooks=True)
+    paths = (root / "feedback").glob("*/ps1/problem1.ipynb")
+    return {path.parent.parent.name: nbformat.read(path, as_version=4) for path in paths}
+
+
+@needs_linux
+def test_a_notebook_has_each_verdict_below_its_test_and_the_comments(with_verdicts):
+    cells = with_verdicts["m5"].cells
+    nbformat.validate(with_verdicts["m5"])
+    assert cells[0].source.startswith("**This is what was graded: 3.5 of 6 points.**")
+    place = next(place for place, cell in enumerate(cells) if cell.id == "verdict-test_squares")
+    assert cells[place].source.startswith("**✗ test\\_squares: wrong**, 0 of 2 points\n\n    AssertionError")
+    assert "> **Comment**\n>\n> Where is n used?" in cells[place].source
+    assert cells[place - 1].cell_type == "code" and not cells[place - 1].outputs
+    assert "> Sums of <what>?" in next(cell.source for cell in cells if cell.id == "verdict-explain")
+    assert any(cell.source == "def squares(n):\n    return []" for cell in cells)
+    assert not any("nbgrader" in cell.metadata or "autogradlab" in cell.metadata for cell in cells)
+
+
+@needs_linux
+@pytest.mark.parametrize("student", ["naive", "m5", "s1", "dies", "peeks", "quotes", "prints", "breaks"])
+def test_no_hidden_line_of_a_test_is_in_a_notebook_with_verdicts(with_verdicts, student):
+    text = nbformat.writes(with_verdicts[student])
+    assert not [line for line in HIDDEN if line in text]
+
+
 @needs_linux
 def test_the_page_of_one_submission_is_that_of_the_class(course):
     root, written = course

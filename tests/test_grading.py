@@ -8,9 +8,9 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbgrader.apps import NbGraderAPI
+from tiny_course import KEEPS, RIGHT, ROOT, UNIT, cell_of, hand_in, tiny_course
 
 from autograder import gradebook, grading
-from autograder.build import build
 from autograder.engine.limits import Limits
 from autograder.folders import Folders, GradingError
 from autograder.grading import Options, grade, limits_of
@@ -18,37 +18,7 @@ from autograder.intake import Master
 from autograder.nbgrader_context import nbgrader_context
 from autograder.records import records
 
-ROOT = Path(__file__).resolve().parent.parent
-UNIT = "90_tiny"
-RIGHT = "    w.grad = None\n    loss = (w * x + 1) ** 2\n    loss.backward()\n    return w.grad.item()"
-KEEPS = "    loss = (w * x + 1) ** 2\n    loss.backward()\n    return w.grad.item()"
-SLOPES = "def slopes(w, xs):\n    return [slope(w, x) for x in xs]\n"
-
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="the engine's sandbox needs Linux")
-
-
-def tiny_course(root):
-    """The tiny unit built as a course of its own."""
-    shutil.copytree(Path(__file__).parent / "fixtures", root / "course", ignore=shutil.ignore_patterns("*.py[co]"))
-    shutil.copy(ROOT / "nbgrader_config.py", root)
-    build([UNIT], root, root / "course")
-    return root
-
-
-def cell_of(notebook, grade_id):
-    return next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == grade_id)
-
-
-def hand_in(root, learner, body, change=lambda notebook: None):
-    """Put a submission into the course: the release with this body of `slope`, then changed by hand."""
-    notebook = nbformat.read(root / "release" / UNIT / f"{UNIT}.ipynb", 4)
-    if body is not None:
-        cell_of(notebook, "slope").source = f"def slope(w, x):\n{body}"
-        cell_of(notebook, "slopes").source = SLOPES
-    change(notebook)
-    folder = root / "grading" / "submitted" / learner / UNIT
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{UNIT}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
 
 
 def skip_the_test(notebook):

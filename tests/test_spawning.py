@@ -65,7 +65,7 @@ from autograder.engine.supervisor import make_parent
 
 parent = make_parent(autograder.sandbox.plan([], Limits()), Limits())
 print(type(parent).__name__, autograder.sandbox.report({}, {}, parent.plan).level)
-with autograder.engine.comparing._at_most(1):
+with autograder.bounds.at_most(1):
     pass
 parent.close()
 """

@@ -57,7 +57,7 @@ class Folder:
             refusal = _refusal(name, status, names[status.st_dev, status.st_ino])
             if not refusal and total + status.st_size > TOTAL_BYTES:
                 refusal = f"is beyond the {TOTAL_BYTES >> 20} MiB that a submission may have"
-            data = None if refusal else _bytes(root / name, status)
+            data = None if refusal else read_unfollowed(root / name, status)
             if data is None:
                 folder._refuse(name, refusal or "changed while it was being read or may not be read")
                 continue
@@ -80,15 +80,15 @@ class Folder:
                 inside = (relative / name).as_posix()
                 if (root / inside).is_symlink():
                     self.flags.append(f"{_printable(inside)} is a symbolic link; it was left out.")
-                elif _matches(name, SETTINGS):
+                elif matches(name, SETTINGS):
                     self.flags.append(f"{_printable(inside)} holds settings of programs; it was ignored.")
-                elif not _matches(name, LEFTOVERS) and len(relative.parts) < DEPTH:
+                elif not matches(name, LEFTOVERS) and len(relative.parts) < DEPTH:
                     continue
-                elif not _matches(name, LEFTOVERS):
+                elif not matches(name, LEFTOVERS):
                     self.flags.append(f"{_printable(inside)} lies deeper than {DEPTH} folders; it was left out.")
                 folders.remove(name)
             for name in sorted(names):
-                if _matches(name, LEFTOVERS):
+                if matches(name, LEFTOVERS):
                     continue
                 count += 1
                 if count > FILES:
@@ -115,9 +115,9 @@ def travelling(folder: Folder, master: Master) -> tuple[dict[str, bytes], list[s
     own = {*master.files, *(f"{notebook}.ipynb" for notebook in master.notebooks)}
     for name, data in folder.files.items():
         parts = name.split("/")
-        if any(_matches(part, master.ignored) for part in parts):
+        if any(matches(part, master.ignored) for part in parts):
             continue
-        if _matches(parts[-1], SETTINGS):
+        if matches(parts[-1], SETTINGS):
             folder.flags.append(f"{_printable(name)} holds settings of programs; it was ignored.")
         elif shadowed := _shadows(name, master):
             folder.flags.append(f"{_printable(name)} bears the name of the module {shadowed}; it was ignored.")
@@ -155,7 +155,8 @@ def _is_installed(module: str) -> bool:
     return spec is not None and spec.loader is not None
 
 
-def _matches(name: str, patterns) -> bool:
+def matches(name: str, patterns) -> bool:
+    """Whether a name is one of these patterns, whatever its case."""
     return any(fnmatch.fnmatch(name.lower(), pattern.lower()) for pattern in patterns)
 
 
@@ -173,7 +174,7 @@ def _refusal(name: str, status: os.stat_result, names: int) -> str:
     return f"is larger than {limit >> 20} MiB" if status.st_size > limit else ""
 
 
-def _bytes(path: Path, status: os.stat_result) -> bytes | None:
+def read_unfollowed(path: Path, status: os.stat_result) -> bytes | None:
     """The file's content, or None if it is not the file any more that was looked at."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:

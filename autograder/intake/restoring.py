@@ -1,7 +1,6 @@
 """A submitted notebook put back into the master's shape, with the learner's answers in it."""
 
 import copy
-import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,6 +17,8 @@ from autograder.intake.matching import Match, grade_id_of, match, same_source
 #: Tags that change whether a cell is run or how its errors count, here or in other programs.
 EXECUTION_TAGS = frozenset({"skip-execution", "raises-exception", "setup", "demonstration", "prediction"})
 FLAGS = ("grade", "solution", "locked", "task")
+#: More than any cell has; a whole number in JSON may have thousands of digits.
+MOST_POINTS = 1e9
 WORDS = {"test": "test cell", "answer": "answer cell", "manual": "answer cell", "setup": "set-up cell"}
 
 _CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -154,7 +155,7 @@ def _compare_marks(cell: NotebookNode, ours: MasterCell, restored: Restored) -> 
         restored.flags.append(f"{sentence}, which no editor does by itself.")
     if ours.is_graded and "points" in theirs and theirs["points"] != ours.points:
         points = theirs["points"]
-        shown = f"{points:g}" if isinstance(points, int | float) and math.isfinite(points) else "no number"
+        shown = f"{points:g}" if isinstance(points, int | float) and abs(points) < MOST_POINTS else "no number"
         restored.repairs.append(f"The points of the {_words(ours)} were {shown}; they are {ours.points:g} again.")
 
 

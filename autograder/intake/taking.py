@@ -1,16 +1,24 @@
 """The one call that makes a learner's folder ready for grading."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nbformat.notebooknode import NotebookNode
 
+from autograder.bounds import TooLong, at_most, no_more_than
 from autograder.intake.decoding import Unreadable
 from autograder.intake.files import Folder, travelling
 from autograder.intake.master import Master, MasterNotebook
 from autograder.intake.recognising import assign
 from autograder.intake.restoring import restore
+from autograder.pages import shown
+
+#: Seconds of computing, and bytes of addresses, that taking in one submission may take.
+SECONDS = 60
+MEMORY = 2 << 30
+#: Sentences of one kind that are told, and characters of one: a notebook of ten thousand cells has ten thousand.
+SENTENCES, SENTENCE = 100, 1000
 
 
 @dataclass(frozen=True)
@@ -37,9 +45,38 @@ class Taken:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def take(folder: Path, master: Master) -> list[Taken]:
+def take(folder: Path | Folder, master: Master) -> list[Taken]:
     """What became of each notebook of the assignment, in the master's order; nothing that was handed in raises."""
-    found = Folder.read(folder)
+    try:
+        with no_more_than(MEMORY), at_most(SECONDS):
+            return [_told(one) for one in _taken(folder, master)]
+    except TooLong:
+        limit = f"{SECONDS} s"
+    except MemoryError:
+        limit = f"{MEMORY >> 20} MiB of memory"
+    message = f"It took more than {limit} to be read, as no notebook does that a person wrote. Ask for it again."
+    return [Taken(name, "unreadable", message=f"{name}.ipynb: {message}") for name in master.notebooks]
+
+
+def _told(taken: Taken) -> Taken:
+    """The same, with sentences that a terminal and a page can show: few, short, each one line without hidden signs."""
+    repairs, flags = _few(taken.repairs), _few(taken.flags)
+    return replace(taken, repairs=repairs, flags=flags, message=_line(taken.message))
+
+
+def _few(sentences: Sequence[str]) -> tuple[str, ...]:
+    kept = tuple(map(_line, sentences[:SENTENCES]))
+    return (
+        kept if len(sentences) <= SENTENCES else (*kept, f"There are {len(sentences) - SENTENCES} more of this kind.")
+    )
+
+
+def _line(sentence: str) -> str:
+    return shown(sentence, SENTENCE).replace("\n", " ")
+
+
+def _taken(folder: Path | Folder, master: Master) -> list[Taken]:
+    found = replace(folder, flags=[*folder.flags]) if isinstance(folder, Folder) else Folder.read(folder)
     files, replaced = travelling(found, master)
     taken = []
     for name, chosen in assign(found, master).items():
