@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from autograder.build import stale_pages
 from autograder.lessons import COURSE, ROOT, ContentError, Problem
 from autograder.lessons import units as all_units
 from autograder.proofs import (
@@ -82,6 +83,8 @@ def audited(units, course: Path = COURSE, into: Path = ROOT, processes: int | No
     others = [_merged(made) for place, made in proofs.items() if place[1] is None]
     everything = _merged([*exercises.values(), *others])
     everything.problems += _shares(units, exercises, course)
+    if list(units) == all_units(course) and not everything.problems:
+        everything.problems += stale_pages(into, course)
     counts = {f"{unit}/{name}": _counts(proof) for (unit, name), proof in exercises.items()}
     total = _counts(everything) | {"seeds": min((one["seeds"] for one in counts.values()), default=0)}
     total |= {"exercises": len(exercises), "devices": _devices(units, course)}

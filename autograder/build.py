@@ -19,6 +19,8 @@ from autogradlab.recorded import contents, record_exercise, write
 from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 
+from autograder.bundles import with_first_cell
+from autograder.course_map import CourseMap
 from autograder.gates import check
 from autograder.gates.attempts import read_catalogue
 from autograder.gates.built import built
@@ -56,18 +58,25 @@ METADATA = {
 def build(units=None, into=None, course=COURSE):
     """Builds the named units (default: all) into `source/` and `release/` of `into`; returns the files that changed.
 
+    The pages that are made of the whole course are made anew as well: the map in README.md, and docs/coverage.md.
+
     Raises ContentError, and changes nothing, where a gate finds a problem. Says on standard error what it did.
     """
     into = Path(into or ROOT)
     names = list(units or all_units(course))
     _refuse(check(names, course))
+    course_map = CourseMap(course)
+    pages = course_map.pages(into)
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder)
         for name in names:
-            _make(read(name, course), fresh, into)
+            _make(read(name, course), course_map, fresh, into)
         leaks = _leaks(names, fresh, course)
         _refuse(leak._replace(file=into / leak.file.relative_to(fresh)) for leak in leaks)
         changed = [change for name in names for change in _install(name, fresh, into)]
+    for file, text in _stale(pages):
+        file.write_text(text, encoding="utf-8", newline="\n")
+        changed.append(("changed", file))
     for words, file in changed:
         print(f"{words} {file.relative_to(into).as_posix()}", file=sys.stderr)
     if not changed:
@@ -80,21 +89,36 @@ def current(units=None, into=None, course=COURSE):
     into = Path(into or ROOT)
     names = list(units or all_units(course))
     problems = []
+    course_map = CourseMap(course)
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder)
         for name in names:
-            _make(read(name, course), fresh, into)
+            _make(read(name, course), course_map, fresh, into)
             for step in STEPS:
                 problems += _differences(fresh / step / name, into / step / name)
     problems += _leaks([name for name in names if all((into / step / name).is_dir() for step in STEPS)], into, course)
     return [*problems, *([] if units else _strangers(names, into))]
 
 
-def notebook(lesson):
+def stale_pages(into=None, course=COURSE):
+    """Problems of the pages that are made of the whole course: those that a build would change."""
+    way_out = "Run `build` and commit what it makes"
+    stale = _stale(CourseMap(course).pages(Path(into or ROOT)))
+    return [Problem(file, 1, "is stale: a fresh build differs", way_out) for file, _ in stale]
+
+
+def _stale(pages):
+    """The pages among these, file -> text, whose file says something else."""
+    return [
+        (file, text) for file, text in pages.items() if not file.is_file() or file.read_text(encoding="utf-8") != text
+    ]
+
+
+def notebook(lesson, course_map):
     """The instructors' notebook of a lesson, with ids that depend on nothing but the cells."""
     seen = {}
     cells = []
-    for cell in lesson.cells:
+    for cell in with_first_cell(lesson):
         metadata = {key: value for key, value in (("nbgrader", cell.nbgrader), ("tags", list(cell.tags))) if value}
         identity = cell.nbgrader.get("grade_id")
         if identity is None:
@@ -102,7 +126,8 @@ def notebook(lesson):
             digest = hashlib.sha256(f"{position}\n{cell.kind}\n{cell.source}".encode()).hexdigest()
             identity = digest[:8]
         make = nbformat.v4.new_code_cell if cell.kind == "code" else nbformat.v4.new_markdown_cell
-        cells.append(make(cell.source, id=identity, metadata=metadata))
+        source = cell.source if cells else course_map.below_title(lesson)
+        cells.append(make(source, id=identity, metadata=metadata))
     return nbformat.v4.new_notebook(cells=cells, metadata=copy.deepcopy(METADATA))
 
 
@@ -168,11 +193,11 @@ def _refuse(problems):
         raise ContentError(problems)
 
 
-def _make(lesson, fresh, kept):
+def _make(lesson, course_map, fresh, kept):
     """Writes the unit's two folders below `fresh`; a recording below `kept` that says the same is taken over."""
     source = fresh / "source" / lesson.unit
     source.mkdir(parents=True)
-    _write_notebook(source / f"{lesson.unit}.ipynb", notebook(lesson))
+    _write_notebook(source / f"{lesson.unit}.ipynb", notebook(lesson, course_map))
     for file in filter(travels, unit_files(lesson.directory)):
         place = source / file.relative_to(lesson.directory)
         place.parent.mkdir(parents=True, exist_ok=True)

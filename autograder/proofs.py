@@ -417,7 +417,8 @@ def _run_noted(trial: Trial, scope: dict, text: str, notes: dict) -> None:
 
 def globals_of(program) -> dict:
     """The names that the code of a function or class looks up."""
-    functions = [program] if hasattr(program, "__globals__") else vars(program).values()
+    members = [program] if hasattr(program, "__globals__") else vars(program).values()
+    functions = (getattr(one, "__func__", one) for one in members)  # of static and class methods
     return next(one.__globals__ for one in functions if hasattr(one, "__globals__"))
 
 

@@ -80,6 +80,20 @@ def list_as_equivalent(course, operator, line, change):
 # --- a sound unit ----------------------------------------------------------------------------------------------------
 
 
+def test_the_names_that_a_class_of_static_methods_alone_looks_up_are_found():
+    class Function:
+        @staticmethod
+        def forward(x):
+            return x
+
+    class Named:
+        @classmethod
+        def of(cls):
+            return cls
+
+    assert proofs.globals_of(Function) is proofs.globals_of(Named) is globals()
+
+
 def test_a_sound_unit_passes_and_says_so_as_json(tmp_path, capfd):
     build([UNIT], tmp_path, FIXTURES)
     capfd.readouterr()

@@ -16,6 +16,8 @@ from autogradlab.recorded import write
 
 from autograder import lessons
 from autograder.build import build, current, notebook
+from autograder.bundles import with_first_cell
+from autograder.course_map import CourseMap
 from autograder.gates.built import built
 from autograder.lessons import ContentError
 from autograder.sameness import alike
@@ -23,7 +25,9 @@ from autograder.sameness import alike
 FIXTURES = Path(__file__).parent / "fixtures"
 TINY = "90_tiny"
 FILES = [
-    f"{step}/{TINY}/{name}" for step in ("release", "source") for name in (f"{TINY}.ipynb", "cases.py", "recorded.bin")
+    f"{step}/{TINY}/{name}"
+    for step in ("release", "source")
+    for name in (f"{TINY}.ipynb", "cases.py", "recorded.bin", "unit.toml")
 ]
 
 
@@ -95,7 +99,7 @@ def test_notebooks_name_no_version_of_whoever_built_them(once):
 
 def test_cell_ids_are_grade_ids_or_depend_on_the_cell_alone(once):
     lesson = lessons.read(TINY, FIXTURES)
-    for cell, node in zip(lesson.cells, released(once).cells, strict=True):
+    for cell, node in zip(with_first_cell(lesson), released(once).cells, strict=True):
         assert node.id == cell.nbgrader.get("grade_id", node.id)
         assert cell.nbgrader or len(node.id) == 8
 
@@ -104,11 +108,11 @@ def test_equal_cells_get_different_ids(course):
     file = course / "units" / TINY / "lesson.py"
     cell = "\n# %% [markdown]\n# ---\n"
     file.write_text(file.read_text() + 2 * cell, newline="\n")
-    ids = [node.id for node in notebook(lessons.read(TINY, course)).cells]
+    ids = [node.id for node in notebook(lessons.read(TINY, course), CourseMap(course)).cells]
     assert len(set(ids)) == len(ids)
 
 
-def test_data_travels_to_learners_and_settings_do_not(course, tmp_path):
+def test_data_and_unit_toml_travel_to_learners_and_other_settings_do_not(course, tmp_path):
     unit = course / "units" / TINY
     (unit / "pictures").mkdir()
     (unit / "pictures" / "plot.png").write_bytes(b"a picture")
@@ -292,10 +296,10 @@ def test_a_build_that_breaks_off_names_the_line_and_leaves_the_old_files(into, c
 def test_a_build_says_which_files_changed(into, course, capsys):
     edit(course / "units" / TINY / "lesson.py", "# Repair it.", "# Repair this.")
     changed = build(into=into, course=course)
-    assert [file.relative_to(into).as_posix() for file in changed] == [FILES[3], FILES[0]]
+    assert [file.relative_to(into).as_posix() for file in changed] == [FILES[4], FILES[0]]
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.splitlines() == [f"changed {FILES[3]}", f"changed {FILES[0]}"]
+    assert captured.err.splitlines() == [f"changed {FILES[4]}", f"changed {FILES[0]}"]
 
 
 def nudged(data, by):
