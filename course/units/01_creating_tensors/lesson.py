@@ -63,8 +63,8 @@ def _():
 # and torch took notes. `backward()` went through the notes from the end to the beginning and left how fast the loss
 # grows with `x` and with `w`, the two that you asked to have watched, in their `.grad`.
 #
-# And a page was wrong. This course will not ask you to believe numbers: each one you meet comes out of a cell that
-# you can run, and change.
+# And a page was wrong. This course will not ask you to believe numbers: those that matter come out of a cell that you
+# can run, and change.
 
 # %% [markdown]
 # ## One step down
@@ -94,7 +94,8 @@ def _():
 
 # %% [markdown]
 # `-=` changes the tensor `w` itself. `with torch.no_grad():` has torch look away: the step is no part of the
-# computation whose slopes you want. Without it torch refuses to edit a tensor that you asked it to watch.
+# computation whose slopes you want. Without it torch refuses the line, because `w` is a tensor that you asked it to
+# watch.
 
 # %% [markdown]
 # ### Exercise: one step down (spine, complete)
@@ -146,7 +147,8 @@ check("step_down")
 # %% [markdown]
 # ## A bridge from NumPy
 #
-# Much has only changed its name: an axis is a `dim`, `astype` is `to`, `copy` is `clone`.
+# Much has only changed its name: an axis is a `dim`, `concatenate` is `cat`, `copy` is `clone`. `to` converts as
+# `astype` does, with one difference that comes below: it copies only where something has to change.
 
 # %% tags=["demonstration", "teaches:beyond-arrays", "form:worked"]
 array, tensor = numpy.arange(6.0).reshape(2, 3), torch.arange(6.0).reshape(2, 3)
@@ -173,11 +175,12 @@ print(f"{'array.dtype':18} {array.dtype}")
 print(f"{'tensor.dtype':18} {tensor.dtype}")
 
 # %% [markdown]
-# A `dim` given to `max` brings the places along with the values. `std` divides by the number of elements in NumPy, and
-# by one less in torch. And `6.0` became 64 bits there, 32 bits here; that gets a section of its own.
+# A `dim` given to `max` brings the places along with the values. Inside `std`, NumPy divides the sum of the squares by
+# the number of elements, and torch by one less. And `6.0` became 64 bits there, 32 bits here; that gets a section of
+# its own.
 #
-# Then there are two things that no array can do. A tensor has a place: it can live on a GPU, and operations on it run
-# there. And it can be tracked, as you saw. The second device here is simulated, so that a laptop has one too; where it
+# Then there are two things that no NumPy array can do. A tensor has a place: it can live on a GPU, and operations on it
+# run there. And it can be tracked, as you saw. The second device here is simulated, so that a laptop has one too; where it
 # cannot be had, the last line says why.
 
 # %% tags=["demonstration", "teaches:beyond-arrays", "form:worked", "needs:first-gradient"]
@@ -187,7 +190,7 @@ print("tracked:", t.requires_grad, "  so its results know where they come from:"
 print(accelerator.why_unavailable() or torch.zeros(2, device=accelerator.register(note=False)))
 
 # %% [markdown]
-# These two are why tensors are a type of their own. Places are the subject of unit 2, and tracking that of the units
+# For these two it is worth learning another type. Places are the subject of unit 2, and tracking that of the units
 # after it. First: how to make one.
 
 # %% [markdown]
@@ -212,7 +215,7 @@ print(f"randn: mean {noise.mean().item():.2f}, standard deviation {noise.std().i
 # - `zeros` for what will be added to: a state, a counter, a bias at the start.
 # - `ones` for what will be multiplied: a scale, a mask that lets everything through.
 # - `randn` for weights that must not all be alike: normal numbers, mean 0, standard deviation 1. (`rand` is uniform
-#   between 0 and 1.)
+#   from 0 up to 1, which it never reaches.)
 
 # %% [markdown]
 # The first takes values, the other three take a size. What are the shapes of these four?
@@ -262,10 +265,10 @@ print(shape, isinstance(shape, tuple), shape == (64, 3, 28, 28), count, rest, sh
 # %% [markdown]
 # ## Who chose this dtype?
 #
-# With `torch.tensor` the values choose: whole numbers make int64, `True` and `False` bool, numbers with a point the
-# default dtype, which is float32 until somebody sets another. An array brings its own dtype along. `zeros`, `ones` and
-# `randn` take the default; `full` asks its fill value, and the `_like` constructors take over the dtype that they are
-# shown.
+# With `torch.tensor` the values choose: Python's whole numbers make int64, `True` and `False` bool, numbers with a point
+# the default dtype, which is float32 until somebody sets another. An array brings its own dtype along, and so does a
+# number that NumPy computed. `zeros`, `ones` and `randn` take the default; `full` asks its fill value, and the `_like`
+# constructors take over the dtype that they are shown.
 
 # %% tags=["demonstration", "teaches:inferred-dtype", "form:worked", "needs:constructors"]
 lines = [
@@ -273,6 +276,7 @@ lines = [
     "torch.tensor([1, 2.0])",
     "torch.tensor([True, False])",
     "torch.tensor(numpy.array([1.0, 2.0]))",
+    "torch.tensor([numpy.mean([1.0, 2.0])])",
     "torch.ones(2)",
     "torch.full((2,), 1)",
     "torch.zeros_like(torch.tensor([1, 2]))",
@@ -387,9 +391,10 @@ def _():
 
 
 # %% [markdown]
-# A Python number does not widen a tensor, and 300 wraps around to 44. Neither does a tensor *without dimensions*,
-# which counts as a number; a tensor with dimensions does. A change of *kind*, from whole numbers to fractions, gets
-# through in any case: `+ 100.0` needs them. The same with two sorts of floats, where it costs memory:
+# A Python number does not widen a tensor, and 300 wraps around to 44. A tensor *without dimensions*, beside one that
+# has some, counts as a number and does not widen it either; a tensor with dimensions does. A change of *kind*, from
+# whole numbers to fractions, gets through in any case: `+ 100.0` needs them. The same with two sorts of floats, where
+# it costs memory:
 
 # %% tags=["demonstration", "teaches:promotion", "form:worked", "needs:inferred-dtype"]
 single = torch.ones(3)
@@ -408,8 +413,8 @@ except RuntimeError as error:
     print("and @ refuses:", error)
 
 # %% [markdown]
-# So a float64 array, NumPy's default, makes the float32 tensors to which it is added 64 bits wide, and stops the
-# program where it meets one in a matrix product. Convert once, where data comes in.
+# So a vector of float64, NumPy's default, plus one of float32 is float64, and a matrix of float64 times one of float32
+# stops the program. Convert once, where data comes in.
 
 # %% [markdown]
 # ## Which numbers there are
@@ -427,14 +432,15 @@ print("arange(1, 1.3, 0.1):      ", torch.arange(1, 1.3, 0.1).tolist())
 print("linspace(1, 1.2, 3):      ", torch.linspace(1, 1.2, 3).tolist())
 
 # %% [markdown]
-# `item()` gives a Python float, which has 64 bits: it shows what float32 made of 0.1, beside what 64 bits make of it.
+# Of a float tensor `item()` makes a Python float, which has 64 bits: so it is the number that float32 made of 0.1, and
+# not equal to the one that 64 bits make of it.
 # The tensor of the third line rounds the 0.1 beside it to float32 first, and finds the same number.
 #
 # Compare floats with a tolerance, keep the numbers that are names (ids, labels) whole, and count elements instead of
 # step sizes: an inexact step decides by rounding whether one more fits below the end.
 
 # %% [markdown]
-# ### Exercise: shape and dtype (spine, predict)
+# ### Exercise: shape and dtype (depth, predict)
 #
 # Change 7 to your own number from 0 to 99 and run the cell. It prints twelve numbered lines.
 
@@ -463,7 +469,7 @@ print(cases.shape_and_dtype.script(7))
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "shape_and_dtype", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:predict", "teaches:promotion", "needs:inferred-dtype"]
+# %% nbgrader={"grade": false, "grade_id": "shape_and_dtype", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:predict", "teaches:promotion", "needs:inferred-dtype"]
 def shape_and_dtype():
     """Your variant, and the shape and dtype of each of its lines."""
     ### BEGIN SOLUTION
@@ -515,10 +521,10 @@ print("table.T, rows become columns:\n", table.T)
 print("both have the shape", tuple(table.view(3, 2).shape), "and agree:", torch.equal(table.view(3, 2), table.T))
 
 # %% [markdown]
-# Three tools change a shape without touching a value: `t[:, None]` (or `unsqueeze(1)`) adds a dimension of size 1,
-# `squeeze(1)` removes dimension 1 if it has that size and else does nothing, `reshape` re-reads the numbers in order.
-# `view` is `reshape` that promises not to copy, and refuses where it would have to. A bare `squeeze()` removes *every*
-# size of 1, which is one too many when a batch has a single row.
+# Three tools change a shape without touching a value: `t[:, None]` (or `unsqueeze(1)`) adds a dimension of size 1 after
+# the first, `squeeze(1)` removes dimension 1 where its size is 1 and leaves any other size alone, `reshape` re-reads the
+# numbers row by row. `view` is `reshape` that promises not to copy, and refuses where it would have to. A bare
+# `squeeze()` removes *every* size of 1, which is one too many when a batch has a single row.
 
 # %% tags=["demonstration", "teaches:reshaping", "form:worked", "needs:shape-errors"]
 column = torch.ones(1, 1)
@@ -536,7 +542,7 @@ except RuntimeError as error:
 print("(table > 2).any():", (table > 2).any().item(), "  (table > 2).all():", (table > 2).all().item())
 
 # %% [markdown]
-# ### Exercise: five lines that stop (spine, review)
+# ### Exercise: five lines that stop (depth, review)
 #
 # Each of these lines raises an error. Read the messages.
 
@@ -578,7 +584,7 @@ for letter, (first, second) in shapes.items():
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "mended", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:review", "teaches:shape-errors", "needs:reshaping"]
+# %% nbgrader={"grade": false, "grade_id": "mended", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:review", "teaches:shape-errors", "needs:reshaping"]
 def mended(letter, a, b):
     """What the line of this letter was meant to give."""
     ### BEGIN SOLUTION
@@ -664,8 +670,8 @@ def _():
 # targets at once is their mean, so the slope goes to 0 and the loss stops at the variance of `y`. The true line scores
 # twice as badly. No error, no warning, and a loss that falls as it should.
 #
-# One line finds it: print `(pred - y).shape`. One word prevents it: say the shape that you expect. And `F.mse_loss` at
-# least warns:
+# One line finds it: print `(pred - y).shape`. One line prevents it: refuse every pair of shapes but those that you
+# expect. And `F.mse_loss`, torch's own, at least warns:
 
 # %% tags=["demonstration", "teaches:stretching", "form:worked"]
 print("the shape of the difference:", tuple((3 * x + 1 - y).shape))
@@ -795,9 +801,9 @@ same += 1
 print("before, after same += 1:", before.tolist(), "  the clone:", other.tolist())
 
 # %% [markdown]
-# `t = ...` never copies; it moves the name `t`. `t += ...`, `t[0] = ...`, and methods that end in an underscore
-# (`add_`, `zero_`) edit the tensor, and every name and every window shows it. That is why the step down wrote
-# `w -= ...` and not `w = w - ...`.
+# `t = ...` never copies; it moves the name `t`. `t += ...`, `t[0] = ...`, and methods like `add_` and `zero_`, with an
+# underscore at the end, edit the numbers in place, and every name and every window shows it. That is why the step down
+# wrote `w -= ...` and not `w = w - ...`.
 #
 # `x` holds `[1, 2, 3]` and `mask` is `x > 1`. After `x[mask][0] = 5`, what is `x`? Answer with a list of three numbers.
 
@@ -835,7 +841,7 @@ print("copied first:", torch.from_numpy(backwards.copy()).tolist(), torch.zeros(
 
 # %% [markdown]
 # An array may be read backwards through memory, and a tensor may not. And `expand` shows one cell three times, so that
-# three answers have no place to go.
+# three results would have one place between them.
 
 # %% [markdown]
 # ## The photocopier
@@ -845,10 +851,12 @@ print("copied first:", torch.from_numpy(backwards.copy()).tolist(), torch.zeros(
 
 # %% tags=["demonstration", "teaches:photocopies", "form:worked", "needs:first-gradient", "needs:sharing-or-copying"]
 a, b = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)
+torch.set_warn_always(True)  # the first of the two warnings comes only once in a program otherwise
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     print("torch.tensor(a * 2):", torch.tensor(a * 2))
     print("torch.tensor([a, b]):", torch.tensor([a, b]))
+torch.set_warn_always(False)
 print("warnings:", *sorted({str(one.message).split(". ")[0].split("\n")[0] for one in caught}), sep="\n    ")
 print("torch.stack([a, b]):", torch.stack([a, b]))
 for line in ("a.clone()", "a.detach()", "a.detach().clone()"):
@@ -859,11 +867,11 @@ for line in ("a.clone()", "a.detach()", "a.detach().clone()"):
 # a copy without a past says both: `t.detach().clone()`.
 
 # %% [markdown]
-# ### Exercise: at the border (spine, complete)
+# ### Exercise: at the border (depth, complete)
 #
-# Everything that enters a model passes here, once. Complete `to_model_input(obj)`. `obj` is a list of Python numbers
-# (nested or not), an array or a tensor; of any shape (`()` and empty ones too), of any dtype of whole numbers, floats
-# or bools; an array may be read backwards, a tensor may be tracked or transposed.
+# Everything that enters a model passes here. Complete `to_model_input(obj)`. `obj` is a list of Python numbers
+# (nested or not), an array or a tensor; of any shape (`()` and empty too), of any dtype of whole numbers, floats or
+# bools that torch has; an array may be read backwards, a tensor may be tracked or transposed.
 #
 # Return a new float32 tensor of the same shape and values. It is contiguous (row after row in memory, which
 # `t.contiguous()` sees to), is not tracked, and *never* shares memory with `obj`. `obj` stays as it is, values and
@@ -885,7 +893,7 @@ for line in ("a.clone()", "a.detach()", "a.detach().clone()"):
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "to_model_input", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:complete", "teaches:sharing-or-copying", "needs:photocopies"]
+# %% nbgrader={"grade": false, "grade_id": "to_model_input", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:complete", "teaches:sharing-or-copying", "needs:photocopies"]
 def to_model_input(obj):
     """The numbers of `obj` as a contiguous, untracked float32 tensor in memory of its own."""
     obj = obj.detach() if isinstance(obj, torch.Tensor) else numpy.asarray(obj)
@@ -921,9 +929,9 @@ def _():
 
 
 # %% [markdown]
-# A seed fixes the sequence, not each draw. And there is *one* sequence for everybody on a device: whoever draws in
-# between moves all later numbers on, and whoever seeds begins it anew for all. Here a function seeds, and its caller's
-# "random" numbers repeat:
+# After a seed, the same calls in the same order give the same numbers again; the second call does not repeat the first.
+# And there is *one* sequence for everybody on a device: whoever draws in between moves all later numbers on, and whoever
+# seeds begins it anew for all. Here a function seeds, and its caller's "random" numbers repeat:
 
 
 # %% tags=["demonstration", "teaches:random-streams", "form:worked"]
@@ -938,8 +946,8 @@ for round_number in range(3):
 
 # %% [markdown]
 # A `torch.Generator` is a sequence of one's own. It gives the numbers that the common one of its device gives for the
-# same seed, and nobody else's draws touch it. The promise holds for one version of torch on one sort of device: a GPU
-# draws others.
+# same seed and the same calls, and nobody else's draws touch it. The manual promises this for one version of torch on
+# one sort of device: elsewhere a seed may give other numbers.
 
 # %% tags=["demonstration", "teaches:random-streams", "form:worked"]
 generator = torch.Generator().manual_seed(1)
@@ -948,7 +956,7 @@ torch.manual_seed(1)
 print("of everybody:", torch.randn(2).tolist(), torch.randn(2).tolist())
 
 # %% [markdown]
-# ### Exercise: seeds you own (spine, repair)
+# ### Exercise: seeds you own (depth, repair)
 #
 # Repair `broken_sample` as `sample(shape, seed)`. `shape` is an int, a tuple or a `torch.Size`, `seed` an int. Return a
 # new float32 tensor, every time the one that `torch.randn(shape)` gives right after `torch.manual_seed(seed)`.
@@ -971,7 +979,7 @@ print("of everybody:", torch.randn(2).tolist(), torch.randn(2).tolist())
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "sample", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:repair", "teaches:random-streams", "needs:constructors"]
+# %% nbgrader={"grade": false, "grade_id": "sample", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:repair", "teaches:random-streams", "needs:constructors"]
 def sample(shape, seed):
     """Normal random numbers that depend on the shape and the seed alone."""
     ### BEGIN SOLUTION
@@ -984,7 +992,7 @@ def sample(shape, seed):
 check("sample")
 
 # %% [markdown]
-# That ends the spine. What follows uses broadcasting on purpose, and then looks below the shape, at the memory.
+# What follows uses broadcasting on purpose, and then looks below the shape, at the memory.
 
 # %% [markdown]
 # ## Broadcasting on purpose
@@ -1037,9 +1045,9 @@ check("one_hot")
 # %% [markdown]
 # ## Below the shape
 #
-# Depth. A tensor is a line of numbers in memory, and three facts about it: a *shape*, a *stride* for each dimension
-# (how many numbers to go on for the next index there), and an *offset* (at which number to begin). A transpose swaps
-# two strides and copies nothing. `expand` is a stride of 0.
+# Depth. A tensor is a line of numbers in memory, and three facts on how to read it: a *shape*, a *stride* for each
+# dimension (how many numbers to go on for the next index there), and an *offset* (at which number to begin). A
+# transpose swaps two strides and copies nothing. `expand` is a stride of 0.
 
 # %% tags=["demonstration", "teaches:strides", "form:worked", "needs:sharing-or-copying", "needs:reshaping"]
 t = torch.arange(12).reshape(3, 4)
@@ -1077,9 +1085,10 @@ print(broken_shares_memory(t, t), broken_shares_memory(t, t.T), broken_shares_me
 # %% [markdown]
 # Three right answers, and it is wrong. Find where, and mend it as `shares_memory(a, b)`.
 #
-# `a` and `b` are each a tensor on the CPU, tracked or not, or a NumPy array, of any shape and the same dtype. Return
-# `True` if at least one element of `a` lies in the same place of memory as an element of `b`, so that writing it
-# would change both; else `False`. Two columns of one table have no element in common. Empty ones share nothing.
+# `a` and `b` are each a tensor on the CPU, tracked or not, or a NumPy array, of any shape and of one dtype that both
+# torch and NumPy have. Return `True` if at least one element of `a` lies in the same place of memory as an element of
+# `b`, so that writing it would change both; else `False`. Two columns of one table have no element in common. Empty
+# ones share nothing.
 #
 # When you return, `a` and `b` hold what they held before.
 
@@ -1170,7 +1179,7 @@ check("window")
 
 # %% tags=["demonstration", "needs:strides", "needs:stretching"]
 def about(t):
-    """Shape, dtype, place, tracking and memory of a tensor in one line."""
+    """Shape, dtype, place, tracking, layout and bytes of a tensor in one line."""
     tracked = "tracked" if t.requires_grad else "untracked"
     layout = "contiguous" if t.is_contiguous() else f"stride {t.stride()}"
     return f"{tuple(t.shape)} {str(t.dtype)[6:]} on {t.device}, {tracked}, {layout}, {t.nbytes} bytes"
@@ -1194,7 +1203,7 @@ except ValueError as error:
 # ## Where this bites in practice
 #
 # - [pytorch, issue 16045](https://github.com/pytorch/pytorch/issues/16045): a regression with predictions of shape
-#   [100, 1] and targets of shape [100] does not find its line, and nothing complains.
+#   [100, 1] and targets of shape [100] does not find its line, and nothing complained. The warning came of it.
 # - [FARM, issue 229](https://github.com/deepset-ai/FARM/issues/229): a library for language models squeezed its
 #   predictions and not its targets, and a warning gave it away.
 # - [mrdbourke/pytorch-deep-learning, issues 926](https://github.com/mrdbourke/pytorch-deep-learning/issues/926) and

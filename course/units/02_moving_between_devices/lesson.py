@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 2 Moving between devices
 #
-# A tensor has a place. On most laptops there is one place for all of them, so that everything in this unit seems not to
+# A tensor has a place. Without a GPU there is one place for all of them, so that everything in this unit seems not to
 # matter, until the same program runs on a machine with a GPU and says something else. Here you have a second place, a
 # simulated accelerator called `sim`, and can try both.
 #
@@ -105,11 +105,12 @@ for words in ("cuda", "cuda:3", "meta"):
 try:
     torch.device("gpu")
 except RuntimeError as error:
-    print("'gpu' raises:       ", str(error)[:52], "...")
+    print("'gpu' raises:       ", error)
 
 # %% [markdown]
-# The last message can be read as a menu: it lists every word that torch knows, whether or not your machine has such a
-# thing. `meta` is a place without numbers: a tensor there has a shape and a dtype and nothing else.
+# The last message can be read as a menu: it lists the words that torch was built to know, whether or not your machine
+# has such a thing. (`sim` stands there as `privateuseone`, the place kept free for devices that come later.) `meta` is
+# a place without numbers: a tensor there has a shape and a dtype, and no values.
 #
 # Now compare addresses. A tensor on the accelerator says that it lives at `sim:0`. Which of these three are `True`?
 #
@@ -144,9 +145,9 @@ def _():
 # `torch.backends.mps.is_available()`.
 
 # %% [markdown]
-# ### Exercise: choose a device (spine, repair)
+# ### Exercise: choose a device (depth, repair)
 #
-# A colleague's function always ends on the CPU:
+# Left to choose, a colleague's function always ends on the CPU:
 
 
 # %% tags=["demonstration", "needs:device-names"]
@@ -183,7 +184,7 @@ print(broken_pick_device())
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "pick_device", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:repair", "teaches:device-names"]
+# %% nbgrader={"grade": false, "grade_id": "pick_device", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:repair", "teaches:device-names"]
 def pick_device(prefer=None):
     """The preferred device, or the best one that this machine has."""
     ### BEGIN SOLUTION
@@ -199,7 +200,7 @@ def pick_device(prefer=None):
 check("pick_device")
 
 # %% [markdown]
-# ## A tensor never moves
+# ## A twin, not a move
 #
 # The lesson from which this course grew says that you move a tensor with `.to("cuda")`, and that all later operations
 # on it run on the GPU.
@@ -220,7 +221,7 @@ print("x.to('cpu') is x:       ", x.to("cpu") is x)
 # `.to` leaves the tensor where it is and gives you a *twin* on the other side, with memory of its own. Keep the twin:
 # `x = x.to(device)`. Where there is nothing to change, though, you get the tensor itself, and no second memory.
 #
-# The page is right about the rest: results stay where they were computed, until you ask for them.
+# The page is right about the rest: what is computed from the twin alone stays where the twin is.
 
 # %% tags=["demonstration", "teaches:places", "form:worked", "needs:promotion"]
 for line in ("(y * 2).device", "y.sum().device", "torch.zeros(3).device", "torch.zeros_like(y).device"):
@@ -233,9 +234,9 @@ for line in ("x + y", "y + torch.ones(1)", "x * y.sum()", "y.numpy()"):
 print("y + torch.tensor(2.0)       ", y + torch.tensor(2.0))
 
 # %% [markdown]
-# Two tensors in two places do not meet. There is one exception, the last line: a tensor *without dimensions* on the CPU
-# is treated like a Python number. A vector of one element is not, and neither is a tensor without dimensions that lives
-# on the accelerator.
+# Two tensors in two places do not meet. In arithmetic there is one exception, the last line: a tensor *without
+# dimensions* on the CPU is treated like a Python number. A vector of one element is not, and neither is a tensor without
+# dimensions that lives on the accelerator.
 
 # %% [markdown]
 # Two ways out look like cures and are none. `with torch.device(...)` says where *new* tensors are born; what
@@ -257,10 +258,10 @@ for line in (
         print(f"{line}: {error}")
 
 # %% [markdown]
-# The product of a CPU matrix and a meta matrix ran, and returned numbers that nobody computed.
+# The product of a CPU matrix and a meta matrix ran, in this version of torch, and returned numbers that nobody computed.
 
 # %% [markdown]
-# ### Exercise: where is it? (spine, predict)
+# ### Exercise: where is it? (depth, predict)
 #
 # Change 7 to your own number from 0 to 99 and run the cell.
 
@@ -289,7 +290,7 @@ print(cases.placement.script(7))
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "placement", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:predict", "teaches:places", "teaches:twins"]
+# %% nbgrader={"grade": false, "grade_id": "placement", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:predict", "teaches:places", "teaches:twins"]
 def placement():
     """Your variant, and for each line where its tensor lives, or "error"."""
     ### BEGIN SOLUTION
@@ -322,13 +323,13 @@ with accelerator.limits(latency_seconds=0.05):
 
 # %% [markdown]
 # The bytes are the same for taxis and lorry, and twice as many in float64. Half the bytes to move and to keep is one
-# reason why float32 is the default; the other is that most GPUs compute float32 faster, which a simulated one cannot
+# reason why float32 is the default; another is that most GPUs compute float32 faster, which a simulated one cannot
 # show.
 
 # %% [markdown]
 # ### Exercise: move a batch (spine, complete)
 #
-# A data loader hands over dicts, lists and tuples in each other, with tensors and other things in them. Complete
+# A data loader hands over plain dicts, lists and tuples in each other, with tensors and other things in them. Complete
 # `to_device(batch, device)`: the same structure with every tensor on `device`, a `torch.device`.
 #
 # - A list stays a list, a tuple a tuple. What is neither tensor, dict, list nor tuple comes back as it is.
@@ -372,8 +373,8 @@ def to_device(batch, device):
 check("to_device")
 
 # %% [markdown]
-# Many small tensors make many trips, unless they travel as one. `torch.cat` joins tensors of one dimension, and `split`
-# cuts one into pieces of given lengths, without copying:
+# Many small tensors make many trips, unless they travel as one. `torch.cat` makes one new tensor of several, and `split`
+# cuts a tensor into pieces of given lengths, without copying:
 
 # %% tags=["demonstration", "teaches:few-trips", "form:worked", "needs:reshaping"]
 joined = torch.cat([torch.ones(1), torch.zeros(2), torch.ones(3)])
@@ -447,10 +448,10 @@ for function in (with_first_step, with_first_step_at_home):
 # dtype=x.dtype)`. The second line of output is the quiet one: float16 went in, and float32 came out.
 
 # %% [markdown]
-# ### Exercise: a mean that is at home anywhere (spine, repair)
+# ### Exercise: a mean that is at home anywhere (depth, repair)
 #
-# The rows of `x` have different lengths and are filled up to one. This is the mean of each row without the filling, on
-# one machine:
+# The rows of `x` have different lengths and are filled up to one with numbers that mean nothing. This is the mean of
+# each row without the filling, on one machine:
 
 
 # %% tags=["demonstration", "needs:helpers-at-home"]
@@ -464,12 +465,12 @@ def broken_masked_mean(x, lengths):
 print(broken_masked_mean(torch.tensor([[1.0, 3.0, 0.0], [5.0, 0.0, 0.0]]), torch.tensor([2, 1])))
 
 # %% [markdown]
-# Repair it as `masked_mean(x, lengths)`. `x` has shape (rows, places) and any float dtype; `lengths` is int64 of shape
-# (rows,), from 1 to `places`, and lives where `x` lives.
+# Repair it as `masked_mean(x, lengths)`. `x` has shape (rows, places), any float dtype, and finite numbers, in the
+# filling too; `lengths` is int64 of shape (rows,), from 1 to `places`, and lives where `x` lives.
 #
 # Return a tensor of shape (rows,): the mean of the first `lengths[i]` numbers of row i, in the place and the dtype of
-# `x`. Nothing crosses between places, and no value is read: a loop over `lengths` reads each of them, and Python waits.
-# `x` and `lengths` do not change.
+# `x`. Nothing crosses between places, and no value is read: each `int(length)` of the loop reads one, and Python waits
+# for it. `x` and `lengths` do not change.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -487,7 +488,7 @@ print(broken_masked_mean(torch.tensor([[1.0, 3.0, 0.0], [5.0, 0.0, 0.0]]), torch
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "masked_mean", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:repair", "teaches:helpers-at-home", "needs:stretching", "needs:places"]
+# %% nbgrader={"grade": false, "grade_id": "masked_mean", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:repair", "teaches:helpers-at-home", "needs:stretching", "needs:places"]
 def masked_mean(x, lengths):
     """The mean of each row's first numbers, in the place and the dtype of `x`."""
     ### BEGIN SOLUTION
@@ -503,8 +504,8 @@ check("masked_mean")
 # ## What the optimizer will not take
 #
 # An *optimizer* does the step of unit 1 for you. `torch.optim.SGD([w], lr=0.1)` is given the tensors that shall move,
-# and its `step()` moves each of them by its gradient. It takes *leaves* only: tensors that no recorded operation made.
-# Is this line, with `place` one of the two, good for an optimizer?
+# and its `step()` moves each of them by `lr` times its gradient, downwards. Unless it is told otherwise it takes *leaves*
+# only: tensors that no recorded operation made. Is this line, with `place` one of the two, good for an optimizer?
 #
 # ```python
 # w = torch.randn(3, requires_grad=True).to(place)
@@ -553,7 +554,7 @@ print("start is tracked now:", start.requires_grad)
 # nothing to do, it hands back what it was given. `start.to(device, copy=True)` copies in any case.
 
 # %% [markdown]
-# ### Exercise: a leaf on arrival (spine, repair)
+# ### Exercise: a leaf on arrival (depth, repair)
 #
 # This is how a colleague makes weights:
 
@@ -588,7 +589,7 @@ print(broken_make_param([0.5, 2.0], "cpu").is_leaf, broken_make_param([0.5, 2.0]
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "make_param", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:repair", "teaches:leaf-on-arrival", "needs:twins", "needs:photocopies"]
+# %% nbgrader={"grade": false, "grade_id": "make_param", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:repair", "teaches:leaf-on-arrival", "needs:twins", "needs:photocopies"]
 def make_param(init, device):
     """A tracked float32 leaf on the device, with the values of `init` and its own memory."""
     ### BEGIN SOLUTION
@@ -604,8 +605,8 @@ check("make_param")
 # ## A copy only where it must be
 #
 # Back to the two histories. `.detach()`, `.cpu()`, `.numpy()` and `.to()` all give you the values, and none of them
-# promises a copy. Which of them looked through another window, and which took a picture? Here `w` is edited after the
-# four lines:
+# promises a copy. Which of them looked through another window, and which took a picture? Here `w` is edited after five
+# lines that keep it:
 
 # %% tags=["demonstration", "teaches:kept-values", "form:worked", "needs:sharing-or-copying", "needs:twins"]
 for place in ("cpu", "sim"):
@@ -623,14 +624,14 @@ for place in ("cpu", "sim"):
 
 # %% [markdown]
 # `.cpu()` copies only if it has to. From an accelerator it has to; on the CPU it hands over the tensor itself, and every
-# later edit rewrites the whole log. `.clone()` copies always. For one number there is `.item()`, which gives a Python
-# float.
+# later edit rewrites the whole log. `.clone()` copies always. For one number there is `.item()`, which gives a number of
+# Python's.
 #
 # So this line, from the same lesson, is right for a loss, which nobody edits, and wrong for a weight on the CPU:
 # `history.append(w.detach().cpu().numpy())`.
 
 # %% [markdown]
-# ### Exercise: a log that stays (spine, review)
+# ### Exercise: a log that stays (depth, review)
 #
 # This runs on a laptop and on a GPU. Judge it: which of its entries are right, and where?
 
@@ -667,7 +668,7 @@ def broken_weight_log(w, step, steps):
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "weight_log", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:review", "teaches:kept-values", "needs:twins"]
+# %% nbgrader={"grade": false, "grade_id": "weight_log", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:review", "teaches:kept-values", "needs:twins"]
 def weight_log(w, step, steps):
     """What `w` was after each step, as untracked tensors on the CPU."""
     ### BEGIN SOLUTION
@@ -683,7 +684,7 @@ def weight_log(w, step, steps):
 check("weight_log")
 
 # %% [markdown]
-# That ends the spine. What follows asks what crossing costs: waiting, memory, and time.
+# What follows asks what crossing costs: waiting, memory, and time.
 
 # %% [markdown]
 # ## Who waits for whom
@@ -832,16 +833,17 @@ for name in ("weight", "scale", "mask", "inner.weight"):
     print(f"{name:13} on {getattr(owner, name.split('.')[-1]).device}")
 
 # %% [markdown]
-# The module moved itself, so that there is no other one left behind, and an optimizer that was given its weights still
-# holds the right ones. On the passenger list are parameters, buffers and the modules inside. `mask` is a plain attribute
-# and stayed: `register_buffer` puts a tensor on the list that is no weight.
+# The module moved itself, so that there is no other one left behind. It does what a tensor's own `.to` never does: each
+# of its weights is the same object as before, with its numbers in another place, so that an optimizer that was given
+# the weights still holds the right ones. On the passenger list are parameters, buffers and the modules inside. `mask` is
+# a plain attribute and stayed: `register_buffer` puts a tensor on the list that is no weight.
 
 # %% [markdown]
 # ## How much fits
 #
-# Depth. A device has so many bytes, and a tensor holds its share until the last name for it is gone. Let the accelerator
-# have one MiB to spare, and send it batches of shape (256, 64) in float32, keeping each of them in a list. With which
-# batch does it run out: the how-manieth does not fit?
+# Depth. A device has so many bytes, and a tensor holds its share until no name, no list and no window leads to it any
+# more. Let the accelerator have one MiB to spare, and send it batches of shape (256, 64) in float32, keeping each of them
+# in a list. Which is the first that does not fit? Answer with its number, counting from 1.
 
 # %% tags=["prediction"]
 commit("out_of_memory", answer=None, confidence=None)
@@ -910,8 +912,8 @@ print("once more, nothing left over: ", round(kitchen.clock() - start, 3), "seco
 # cooked. Only the third is a measurement: wait, start the clock, work, wait, read the clock. On CUDA the wait is
 # `torch.cuda.synchronize()`.
 #
-# The same holds for values. A copy that is only ordered, as by `.to("cpu", non_blocking=True)` from a GPU, has not
-# arrived yet:
+# The same holds for values. A copy that is only ordered, as by `.to("cpu", non_blocking=True)` from a GPU, need not have
+# arrived when Python goes on:
 
 # %% tags=["demonstration", "teaches:honest-timing", "form:worked"]
 source, arrived = torch.ones(2), torch.zeros(2)
@@ -921,8 +923,8 @@ kitchen.wait()
 print("read after the wait: ", arrived.tolist())
 
 # %% [markdown]
-# Two more things disturb a stopwatch: the first call is slow, because something is loaded or compiled, and now and then
-# one call is, for reasons of the machine. A call before the clock starts deals with the one, and the *median* of several
+# Two more things disturb a stopwatch: the first call is often slow, because something is loaded or compiled, and now and
+# then one call is, for reasons of the machine. A call before the clock starts deals with the one, and the *median* of several
 # timings with the other.
 
 # %% [markdown]
@@ -972,8 +974,8 @@ check("bench")
 # %% [markdown]
 # ## To keep
 #
-# Two lines for your own code. The first says where everything is that a batch or a program holds. The second counts what
-# a call costs; where it says that a step waits ten times, you know what to look for.
+# Two functions for your own code. The first says where everything is that a batch or a program holds. The second counts
+# what a call costs; where it says that a step waits ten times, you know what to look for.
 
 
 # %% tags=["demonstration", "needs:places", "needs:host-waits", "needs:few-trips"]
@@ -1003,8 +1005,8 @@ print(crossings(lambda batch: batch.to(device).sum().item(), torch.ones(4, 3)))
 # - [PyTorch-Wavelet-Toolbox, pull request 19](https://github.com/v0lta/PyTorch-Wavelet-Toolbox/pull/19): helper tensors
 #   made on the CPU inside functions that run on GPUs.
 # - [allennlp, issue 5652](https://github.com/allenai/allennlp/issues/5652): a tensor on a GPU is handed to NumPy.
-# - [pytorch, issue 126097](https://github.com/pytorch/pytorch/issues/126097): another line that shares memory on a CPU
-#   and not on a GPU.
+# - [pytorch, issue 126097](https://github.com/pytorch/pytorch/issues/126097): another line that gives one result on a CPU
+#   and another on a GPU: a block of a table is overwritten with its own transpose.
 # - [mrdbourke/pytorch-deep-learning](https://github.com/mrdbourke/pytorch-deep-learning): a much used course has to note
 #   that the moved tensor must be assigned.
 
@@ -1023,11 +1025,11 @@ print(crossings(lambda batch: batch.to(device).sum().item(), torch.ones(4, 3)))
 # %% [markdown]
 # ## In five sentences
 #
-# 1. A tensor lives in one place and never moves: `.to` gives a twin elsewhere, or the tensor itself where nothing has to
-#    change.
-# 2. Operations want all their tensors in one place and leave the result there; only a CPU tensor without dimensions may
+# 1. A tensor lives in one place, and its `.to` leaves it there: you get a twin elsewhere, or the tensor itself where
+#    nothing has to change.
+# 2. Arithmetic wants all its tensors in one place and leaves the result there; only a CPU tensor without dimensions may
 #    join from elsewhere.
 # 3. A move of a tracked tensor is an operation, so make weights where they will live, or track them on arrival.
-# 4. `.cpu()`, `.detach()` and `.numpy()` copy only where they must, so a program that keeps values clones them.
+# 4. `.cpu()` copies only where it must, `.detach()` and `.numpy()` never do, so a program that keeps values clones them.
 # 5. Every trip, every value that Python reads and every byte that somebody keeps has its price, and all three can be
 #    counted on any machine.
