@@ -136,7 +136,12 @@ class CourseMap:
     # ---------------------------------------------------------------------------------------------- in each notebook
 
     def below_title(self, lesson: Lesson) -> str:
-        """The lesson's first cell with the unit's place in the course, and how long it takes, below the title."""
+        """The lesson's first cell with the unit's place in the course, and how long it takes, below the title.
+
+        In a course of one unit there is nothing to be told of its place, and the cell stays as it is.
+        """
+        if len(self.lessons) == 1:
+            return lesson.cells[0].source
         title, newline, rest = lesson.cells[0].source.partition("\n")
         return f"{title}\n\n{self._place(lesson)}{newline}{rest}"
 
@@ -152,7 +157,7 @@ class CourseMap:
         showing = [one for one in self._sections[lesson.unit] if one.answer is None and one.tagged("teaches")]
         spine_of_it = [f"*{section.title}*" for section in showing if self.is_on_the_spine(section)]
         optional = [f"*{section.title}*" for section in showing if not self.is_on_the_spine(section)]
-        if not optional:
+        if not optional or not spine_of_it:
             skipped = ""
         elif len(optional) <= len(spine_of_it):
             skipped = f" Who does the spine alone can pass over {_listed(optional)}."

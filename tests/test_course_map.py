@@ -77,6 +77,11 @@ def test_each_notebook_says_its_place_and_links_to_its_neighbours(whole):
         assert all((ROOT / "release" / unit / f"{unit}.ipynb").is_file() for unit, _ in links)
 
 
+def test_a_course_of_one_unit_has_no_places_to_tell():
+    alone = CourseMap(FIXTURES)
+    assert alone.below_title(alone.lessons[0]) == alone.lessons[0].cells[0].source
+
+
 def test_a_unit_builds_on_units_before_it(whole):
     names = [lesson.unit for lesson in whole.lessons]
     for number, lesson in enumerate(whole.lessons):
