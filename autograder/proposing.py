@@ -12,6 +12,7 @@ from autogradlab.exercises import Exercise, load_cases
 
 from autograder import gradebook, lessons, pages, private, records
 from autograder.anonymous import anonymous, masked, mentions, people
+from autograder.engine.runner import LOOKED_INTO
 from autograder.folders import Folders, GradingError
 from autograder.gates.attempts import read_catalogue
 from autograder.gates.text import ruff_formatted
@@ -121,9 +122,12 @@ def ways(codes: Iterable[str], exercise: Exercise, known: set[str], names: set[s
         program = whole(code, exercise.name)
         if program is None:
             continue
-        text = ast.unparse(anonymous(program, names))
-        if not mentions(text, names) and not _missing(ast.parse(text), known):
-            counts[text] += 1
+        try:
+            text = ast.unparse(anonymous(program, names))
+            if not mentions(text, names) and not _missing(ast.parse(text), known):
+                counts[text] += 1
+        except RecursionError:
+            continue  # deeper than anybody would paste
     return counts.most_common()
 
 
@@ -132,9 +136,11 @@ def whole(code: str, name: str) -> ast.Module | None:
 
     An attempt is one definition without decorators, so helpers and decorators move inside.
     """
+    if len(code) > LOOKED_INTO:
+        return None
     try:
         tree = ast.parse(code)
-    except SyntaxError:  # a magic of IPython
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a magic of IPython, or nothing that was to be read
         return None
     own = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name]
     if not own:

@@ -22,7 +22,7 @@ from autograder import grading
 from autograder.engine import comparing, referee
 from autograder.engine.knowledge import Unit
 from autograder.engine.limits import Limits
-from autograder.engine.outputs import KEPT_OUTPUTS, assemble
+from autograder.engine.outputs import KEPT_OUTPUTS, Left, assemble
 from autograder.engine.runner import NotebookRun
 from autograder.engine.supervisor import Parent
 from autograder.intake.files import Folder, travelling
@@ -361,7 +361,7 @@ def test_a_cell_with_thousands_of_outputs_keeps_some_and_says_how_many_are_gone(
 
 def test_errors_count_as_text():
     event = {"type": "error", "name": "E", "value": "v" * 2000, "traceback": "t" * 20_000}
-    assert sum(map(len, texts(assemble([event] * 1000)))) < 200_000
+    assert sum(map(len, texts(assemble([event] * 1000, Left())))) < 200_000
 
 
 def png(width: int, height: int) -> bytes:
@@ -374,12 +374,12 @@ def png(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("picture", [png(60_000, 60_000), b"<script>", b"\x89PNG\r\n\x1a\n<svg onload=alert(1)>" * 9])
 def test_a_picture_that_would_fill_a_browsers_memory_or_is_none_is_not_kept(picture):
-    first, *_ = assemble([{"type": "display", "text": "figure", "png": picture}])
+    first, *_ = assemble([{"type": "display", "text": "figure", "png": picture}], Left())
     assert first.data == {"text/plain": "figure"}
 
 
 def test_an_ordinary_picture_is_kept():
-    (shown,) = assemble([{"type": "display", "text": "figure", "png": png(4, 4)}])
+    (shown,) = assemble([{"type": "display", "text": "figure", "png": png(4, 4)}], Left())
     assert set(shown.data) == {"text/plain", "image/png"}
 
 

@@ -120,9 +120,26 @@ def test_a_decorator_moves_inside_since_attempts_have_none():
     assert scope["f"](2) == 6 and scope["f"](2, y=5) == 14
 
 
-@pytest.mark.parametrize("code", ["%time f(1)", "g = 1", "f = lambda x: x"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%time f(1)",
+        "g = 1",
+        "f = lambda x: x",
+        "def f(x):\n    return '\0'",
+        "def f(x):\n    return " + "1 + " * 100_000 + "1",
+    ],
+    ids=["a magic", "another name", "a lambda", "a NUL", "endless"],
+)
 def test_what_does_not_define_the_answer_is_none(code):
     assert whole(code, "f") is None
+
+
+def test_a_program_too_deep_to_be_written_out_is_left_out_and_the_others_stay():
+    deep = "def f(x):\n    return " + "-" * 900 + "x"
+    assert ways([deep, "def f(x):\n    return x"], SimpleNamespace(name="f"), set(), set()) == [
+        ("def f(x):\n    return x", 1)
+    ]
 
 
 def test_the_commonest_way_comes_first_and_what_does_not_stand_alone_is_left_out():

@@ -4,13 +4,12 @@ import contextlib
 import dataclasses
 import math
 import re
-import signal
-import sys
-import threading
 from collections.abc import Iterator
 
 from autogradlab.diagnosis import Verdict
 from autogradlab.requirements import Difference
+
+from autograder.bounds import TooLong, at_most, no_more_than
 
 #: Seconds of the referee's own computing, and bytes of addresses, that one comparison may take.
 SECONDS = 20
@@ -32,10 +31,6 @@ class NoVerdict(Exception):
     """What the child said cannot be judged; the message is for the learner and ends in a full stop."""
 
 
-class _TooLong(BaseException):
-    """A comparison took too long; no Exception, which a view or a text of a value would take for one of the data's."""
-
-
 @contextlib.contextmanager
 def comparing(what: str) -> Iterator[None]:
     """A block in which what a child said is looked into: raises NoVerdict where that fails or takes too much.
@@ -43,54 +38,15 @@ def comparing(what: str) -> Iterator[None]:
     `what` begins the sentence that says so: `What fresh_gradients returned`.
     """
     try:
-        with _no_more_than(MEMORY), _at_most(SECONDS):
+        with no_more_than(MEMORY), at_most(SECONDS):
             yield
-    except _TooLong:
+    except TooLong:
         raise NoVerdict(f"{what} took longer to compare than {SECONDS} s.") from None
     except MemoryError:
         raise NoVerdict(f"{what} took more than {MEMORY >> 20} MiB to compare.") from None
     except _ERRORS as error:
         problem = f"{type(error).__name__}: {plain_text(str(error))[:200]}"
         raise NoVerdict(f"{what} came back in a form that cannot be compared ({problem}).") from error
-
-
-@contextlib.contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """A block that is ended by _TooLong after so many seconds of this process's own computing."""
-
-    def ring(*_):
-        raise _TooLong
-
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        # Signals come to the main thread alone; a formgrader that grades elsewhere is watched by its user.
-        yield
-        return
-    previous = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, previous)
-
-
-@contextlib.contextmanager
-def _no_more_than(memory: int) -> Iterator[None]:
-    """A block in which this process can take so many bytes of addresses beyond what it has, on Linux."""
-    if sys.platform != "linux":  # where nothing is confined at all
-        yield
-        return
-    import resource  # which Windows lacks
-
-    with open("/proc/self/statm", "rb") as file:
-        now = int(file.read().split()[0]) * resource.getpagesize()
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    bounds = [now + memory, *(bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY)]
-    resource.setrlimit(resource.RLIMIT_AS, (min(bounds), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def few_elements(parts: dict, expected: dict) -> dict:

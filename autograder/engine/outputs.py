@@ -2,6 +2,7 @@
 
 import base64
 import struct
+from dataclasses import dataclass
 
 import nbformat
 from nbformat.notebooknode import NotebookNode
@@ -14,12 +15,28 @@ KEPT_PICTURES = 2 << 20
 #: Outputs that are kept of one cell, and pixels of one picture: a few bytes can be a picture of any size.
 KEPT_OUTPUTS = 200
 MAX_PIXELS = 1 << 25
+#: The same of a whole notebook, which may have ten thousand cells.
+NOTEBOOK_TEXT = 4 << 20
+NOTEBOOK_PICTURES = 64 << 20
+NOTEBOOK_OUTPUTS = 5_000
 _PNG_HEAD = struct.Struct(">8s4x4sII")
 
 
-def assemble(events: list[dict], count: int | None = None) -> list[NotebookNode]:
-    """nbformat's outputs of what a cell put out; what is too long is cut, and the cut is told."""
-    kept = _Kept()
+@dataclass
+class Left:
+    """What may still be kept of a notebook's outputs: characters, bytes of pictures, and outputs."""
+
+    text: int = NOTEBOOK_TEXT
+    pictures: int = NOTEBOOK_PICTURES
+    outputs: int = NOTEBOOK_OUTPUTS
+
+
+def assemble(events: list[dict], left: Left, count: int | None = None) -> list[NotebookNode]:
+    """nbformat's outputs of what a cell put out; what is too long is cut, and the cut is told.
+
+    What is kept is taken from what is `left` of the notebook's.
+    """
+    kept = _Kept(left)
     for event in events:
         match event:
             case {"type": "stream", "name": "stdout" | "stderr" as name, "text": str(text)}:
@@ -31,20 +48,23 @@ def assemble(events: list[dict], count: int | None = None) -> list[NotebookNode]
                 kept.outputs.append(nbformat.v4.new_output(kind, data=data, **numbered))
             case {"type": "error", "name": str(name), "value": str(value), "traceback": str(trace)} if kept.has_room():
                 kept.outputs.append(error(plain_text(name)[:200], kept.text(value), kept.text(trace)))
+    kept.take()
     return kept.outputs + kept.remarks()
 
 
 class _Kept:
     """The outputs that are kept of one cell."""
 
-    def __init__(self) -> None:
+    def __init__(self, left: Left) -> None:
         self.outputs: list[NotebookNode] = []
-        self._text_left, self._pictures_left = KEPT_TEXT, KEPT_PICTURES
+        self._left, self._most = left, min(KEPT_OUTPUTS, left.outputs)
+        self._text_left, self._pictures_left = min(KEPT_TEXT, left.text), min(KEPT_PICTURES, left.pictures)
+        self._text, self._pictured = self._text_left, self._pictures_left
         self._characters = self._others = self._pictures = 0
 
     def has_room(self) -> bool:
         """Whether one more output is kept; if not, it counts as cut."""
-        full = len(self.outputs) >= KEPT_OUTPUTS
+        full = len(self.outputs) >= self._most
         self._others += full
         return not full
 
@@ -80,6 +100,12 @@ class _Kept:
             return {}
         self._pictures_left -= len(png)
         return {"image/png": base64.b64encode(png).decode("ascii")}
+
+    def take(self) -> None:
+        """Take what is kept of this cell from what is left of the notebook."""
+        self._left.text -= self._text - self._text_left
+        self._left.pictures -= self._pictured - self._pictures_left
+        self._left.outputs -= len(self.outputs)
 
     def remarks(self) -> list[NotebookNode]:
         """An output that says what was cut, if anything was."""

@@ -13,10 +13,12 @@ from autograder.engine import referee
 from autograder.engine.comparing import plain_text
 from autograder.engine.knowledge import Unit
 from autograder.engine.limits import QUESTIONS
-from autograder.engine.outputs import assemble, error, harmless_to_nbgrader
+from autograder.engine.outputs import Left, assemble, error, harmless_to_nbgrader
 from autograder.engine.supervisor import Child, Parent, Stopped
 from autograder.execution import checked_exercise
 
+#: Characters of a source that is parsed here: its tree takes some six hundred times as much.
+LOOKED_INTO = 1 << 18
 CLEAN_SESSION = (
     "It is missed in the notebook as it stands, and met in a fresh session with the set-up cells and this exercise "
     "alone: an earlier cell changed something that all cells share. The better result counts."
@@ -55,7 +57,7 @@ class NotebookRun:
         self._all_cells = all_cells
         self._child: Child | None = None
         self._history: list[str] = []
-        self._deadline = 0.0
+        self._deadline, self._left = 0.0, Left()
         # Of the answer cells since the last test: was one written, and was one stopped?
         self._answers: list[NotebookNode] = []
         self._stopped: Stopped | None = None
@@ -155,13 +157,13 @@ class NotebookRun:
         try:
             reply, events = self._ask({"op": "run", "source": cell.source})
         except Stopped as stopped:
-            cell.outputs = [*assemble(stopped.outputs), error("Stopped", stopped.message)]
+            cell.outputs = [*assemble(stopped.outputs, self._left), error("Stopped", stopped.message)]
             self._note_stop(cell, stopped)
             return
         self._history.append(cell.source)
         count = reply.get("count")
         cell.execution_count = count if type(count) is int and 0 < count < 1 << 31 else None
-        cell.outputs = assemble(events, cell.execution_count)
+        cell.outputs = assemble(events, self._left, cell.execution_count)
         raised = reply.get("error")
         limit = limit_in(raised)
         if limit is not None:
@@ -176,7 +178,8 @@ class NotebookRun:
         """The exercises that the cell is the answer to, or whose names it defines."""
         own = cell.metadata.get("nbgrader", {}).get("grade_id")
         names = self._unit.exercises if self._unit else ()
-        return [name for name in names if name == own or defines(cell.source, name)]
+        told = {own, *(defined_in(cell.source) if names else ())}
+        return [name for name in names if name in told]
 
     def _manual(self, cell: NotebookNode) -> None:
         settings, changed = cell.metadata.nbgrader, self._changed(cell)
@@ -286,9 +289,9 @@ class NotebookRun:
         try:
             reply, events = ask({"op": "test", "source": cell.source, "proof": proof})
         except Stopped as stopped:
-            said = [*harmless_to_nbgrader(assemble(stopped.outputs)), error("Stopped", stopped.message)]
+            said = [*harmless_to_nbgrader(assemble(stopped.outputs, self._left)), error("Stopped", stopped.message)]
             return _Tested(Scored(0.0, points, stopped.reason, stopped.message), said)
-        printed = harmless_to_nbgrader(assemble(events))
+        printed = harmless_to_nbgrader(assemble(events, self._left))
         if reply.get("proof") != proof:
             raised = reply.get("error") if type(reply.get("error")) is dict else {}
             reason, said = limit_in(raised) or "wrong", _said(raised)
@@ -348,14 +351,16 @@ def _belongs(cell: NotebookNode, exercises: set[str]) -> bool:
     return is_setup or cell.metadata.get("nbgrader", {}).get("grade_id") in exercises
 
 
-def defines(source: str, name: str) -> bool:
-    """Whether a cell's source defines a function or class of this name at its top level."""
+def defined_in(source: str) -> set[str]:
+    """The functions and classes that a cell's source defines at its top level; none of one of endless length."""
+    if len(source) > LOOKED_INTO:
+        return set()
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+        return set()
     kinds = (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
-    return any(isinstance(statement, kinds) and statement.name == name for statement in body)
+    return {statement.name for statement in body if isinstance(statement, kinds)}
 
 
 def limit_in(raised) -> str | None:

@@ -9,6 +9,8 @@ from autograder.intake.decoding import Unreadable, read_json
 
 #: More than any notebook has, and few enough to be matched.
 CELLS = 10_000
+#: Characters of all sources; pictures belong to outputs and attachments, which this does not count.
+SOURCES = 8 << 20
 MAJOR, MINOR = 4, 5
 TYPES = ("code", "markdown", "raw")
 
@@ -24,9 +26,14 @@ def read_notebook(data: bytes, name: str) -> tuple[NotebookNode, list[str]]:
         raise Unreadable(_shape(name, f"its cells are a {_kind(cells)}" if "cells" in content else "it has no cells"))
     if len(cells) > CELLS:
         raise Unreadable(f"{name} has {len(cells)} cells, more than {CELLS}. Ask for the notebook without them.")
+    kept = _cells(cells, name, repairs)
+    if (size := sum(len(cell.source) for cell in kept)) > SOURCES:
+        raise Unreadable(
+            f"{name} has {size} characters in its cells, more than {SOURCES}. Ask for it with its data in files."
+        )
     metadata = content.get("metadata")
     node = {"metadata": metadata if isinstance(metadata, dict) else {}, "nbformat": MAJOR, "nbformat_minor": MINOR}
-    return nbformat.from_dict(node | {"cells": _cells(cells, name, repairs)}), repairs
+    return nbformat.from_dict(node | {"cells": kept}), repairs
 
 
 def _upgraded(content: dict, name: str, repairs: list[str]) -> dict:

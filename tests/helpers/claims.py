@@ -76,8 +76,8 @@ def page(found: dict[str, list[tuple[str, str]]]) -> str:
     lines = [
         "# What the lessons claim, and what proves it",
         "",
-        "Made by `tests/test_claims.py`. Each sentence stands in its lesson word for word, and the test beside it fails",
-        "where the sentence is false. What an exercise asks is proved by `python3 run.py audit`.",
+        "Made by `tests/test_claims.py`. Each sentence stands in its lesson word for word, and the test beside it",
+        "fails where the sentence is false. What an exercise asks is proved by `python3 run.py audit`.",
     ]
     for unit, pairs in found.items():
         lines += ["", f"## {unit}", "", "| sentence | test |", "| --- | --- |"]
