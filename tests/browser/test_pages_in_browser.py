@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from autograder import feedback, pages, records, report
+from autograder import comparison, feedback, pages, records, report
 from autograder.records import GradedSubmission
 
 RECORDS = Path(__file__).resolve().parents[1] / "data" / "class_records.json"
@@ -28,8 +29,12 @@ def several(submission):
 def written(tmp_path_factory):
     """The pages of the small class, by name."""
     submissions = [GradedSubmission(**one) for one in json.loads(RECORDS.read_text(encoding="utf-8"))]
-    drawn = report.draw(records.frame_of(submissions))
-    texts = {"report": report.page("Accumulating gradients", submissions, drawn)}
+    frame = records.frame_of(submissions)
+    now = comparison.summary("05_small", frame)
+    before = comparison.summary("05_small", frame[frame["student"] != "learner-1"])
+    timed = pd.DataFrame({"minutes": 7.5, "timed": 3}, index=frame["exercise"].unique())
+    drawn = [*report.draw(frame), report.draw_change(now, before)]
+    texts = {"report": report.page("Accumulating gradients", submissions, drawn, timed, now, before)}
     texts |= {one.student: feedback.page("Accumulating gradients", one) for one in submissions}
     texts["several"] = feedback.page("Two notebooks", several(submissions[5]))
     folder = tmp_path_factory.mktemp("pages")
@@ -65,9 +70,10 @@ def test_axe_finds_nothing_and_the_page_fits(opened, artifacts, name, scheme, wi
 def test_every_wide_table_can_be_reached_and_scrolled_with_the_keyboard(opened):
     page = opened("report", "light", 320)
     reached = set()
-    for _ in range(4):
+    for _ in range(6):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.getAttribute('aria-label')"))
-    assert reached == {"Learners and exercises", "Out of the ordinary", "Exercises", "Misconceptions"}
+    changes = {"Change of exercises", "Change of misconceptions"}
+    assert reached == {"Learners and exercises", "Out of the ordinary", "Exercises", "Misconceptions"} | changes
     page.keyboard.press("ArrowRight")
     page.wait_for_function("document.activeElement.scrollLeft > 0")
