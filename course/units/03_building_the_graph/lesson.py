@@ -6,7 +6,7 @@
 # behind, what it keeps, and where it stops.
 #
 # Exercises marked **spine** carry the unit. **Depth** goes further, **workshop** builds something to keep. Before
-# most results you are asked what you expect, and how sure you are, from 1 (a guess) to 5 (certain).
+# many results you are asked what you expect, and how sure you are, from 1 (a guess) to 5 (certain).
 
 # %% tags=["setup"]
 import gc
@@ -55,7 +55,7 @@ def _(variant):
 # %% [markdown]
 # ## Eight minutes first: what is back there?
 #
-# Nothing is explained yet. A result knows how it was made: `grad_fn` is the operation that made it, and
+# Nothing is explained yet. A result knows how it was made: `grad_fn` names the operation that made it, and
 # `next_functions` leads on from there. Look at what these lines print:
 
 # %% tags=["demonstration", "needs:first-gradient"]
@@ -70,7 +70,7 @@ for entry in loss.grad_fn.next_functions:
 
 # %% [markdown]
 # Write something that counts how many operations lie behind a tensor. Nothing here is graded. After eight minutes go
-# on, whatever you have: further down your count stands beside two others.
+# on, whatever you have: further down your count stands beside others.
 
 
 # %% tags=["demonstration", "needs:first-gradient"]
@@ -111,8 +111,8 @@ def _():
 # comparison gives `True` or `False`, for which there is no derivative, so nothing is recorded. A copy by `clone()` is
 # an operation like any other.
 #
-# Two things leave no record on purpose: `detach()` hands the same numbers on without the past, and a `no_grad` block
-# records nothing that is computed in it. A change of dtype looks as harmless, and is recorded like a product:
+# Some lines leave no record on purpose: `detach()` hands the same numbers on without the past, and in a `no_grad`
+# block nothing that is computed is recorded. A change of dtype looks as harmless, and is recorded like a product:
 
 # %% tags=["demonstration", "teaches:recording", "form:worked", "needs:sharing-or-copying"]
 w = torch.tensor(2.0, requires_grad=True)
@@ -129,7 +129,7 @@ print("double():   ", w.double().requires_grad, w.double().grad_fn)
 # %% [markdown]
 # ## Leaves and results
 #
-# A *leaf* is a tensor at which a history begins. The lesson from which this course grew says that leaves are the
+# A *leaf* is a tensor behind which no history stands. The lesson from which this course grew says that leaves are the
 # tensors "you created directly". Is that so? Here are six tensors. Which are leaves?
 #
 # - `a = torch.ones(2)` and `b = torch.ones(2)`, then `a + b`
@@ -169,7 +169,7 @@ def _():
 # `ones(...) * 2` is one line of yours, and what it names is a result.
 #
 # It matters because `backward()` fills the `.grad` of tracked leaves, and that of a result only where somebody asked
-# for it with `retain_grad()`. An optimizer refuses a result altogether:
+# for it with `retain_grad()`. An optimizer refuses any other result:
 
 # %% tags=["demonstration", "teaches:leaves-and-results", "form:worked", "needs:first-gradient"]
 named_in_time = (torch.ones(2) * 0.5).requires_grad_()
@@ -189,11 +189,12 @@ except ValueError as error:
     print("an optimizer:   ", error)
 
 # %% [markdown]
-# In the line of `named_too_late` two tensors were made. The leaf received the gradient and has no name; the name
-# belongs to the result. Shape the values first, and switch the recording on last.
+# In the line of `named_too_late` two tracked tensors were made. The leaf received the gradient and has no name; the
+# name belongs to the result. Shape the values first, and switch the recording on last. An optimizer does take
+# `asked_for`, and moves the result; the leaf stays where it is, and the next forward pass computes the old values anew.
 #
-# The flag of a leaf can be changed at any time: it says what is recorded from there on, and whether `backward()` leaves
-# something there. The flag of a result follows from its history:
+# The flag of a leaf that holds floats can be changed at any time: it says what is recorded from there on, and whether
+# `backward()` leaves something there. The flag of a result follows from its history:
 
 # %% tags=["demonstration", "teaches:leaves-and-results", "form:worked", "needs:recording"]
 w, v = torch.tensor(2.0), torch.tensor(5.0, requires_grad=True)
@@ -248,8 +249,9 @@ def _():
 
 
 # %% [markdown]
-# The update put a new tensor under the name `w`, a result of the first step's graph. The old leaf collects the second
-# gradient, and nobody holds its name. `no_grad` and an edit in place keep the leaf, and record nothing.
+# The update put a new tensor under the name `w`, a result with the old leaf behind it. The old leaf collects the second
+# gradient on top of the first, and no name leads to it. `no_grad` and an edit in place keep the leaf, and record
+# nothing.
 
 # %% [markdown]
 # ### Exercise: read the tape (spine, predict)
@@ -298,7 +300,7 @@ def read_tape():
 check("read_tape")
 
 # %% [markdown]
-# ### Exercise: a leaf with the right values (spine, repair)
+# ### Exercise: a leaf with the right values (depth, repair)
 #
 # Weights are to begin as scaled copies of given values. This function runs, and no optimizer takes what it returns:
 
@@ -335,7 +337,7 @@ print(broken_scaled_leaf(torch.ones(2), 0.5).is_leaf)
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "scaled_leaf", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:repair", "teaches:leaves-and-results", "needs:recording", "needs:sharing-or-copying"]
+# %% nbgrader={"grade": false, "grade_id": "scaled_leaf", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:repair", "teaches:leaves-and-results", "needs:recording", "needs:sharing-or-copying"]
 def scaled_leaf(initial, scale):
     """A tracked leaf that holds the initial values times `scale`."""
     ### BEGIN SOLUTION
@@ -360,11 +362,12 @@ graph.draw(loss, names={"w": w, "x": x})
 
 # %% [markdown]
 # It is the other way round. The nodes are *operations*: each is an object that can carry a gradient one step back. A
-# tensor is no node; it points at the node that made it, by its `grad_fn`. An edge is a pair: the next node, and
-# the number of the output of that node which was used.
+# tensor is no node; a result points at the node of the operation that made it, by its `grad_fn`. An edge is a pair: the
+# next node, and the number of the output of that node which was used.
 #
 # At the end of the way to a tracked leaf stands a node called `AccumulateGrad`, which holds the leaf in its attribute
-# `variable`. The number 1 is not tracked, and there the edge leads to `None`.
+# `variable`. The number 1 is not tracked, and there the edge leads to `None`. The exponent 2 is no input that a
+# gradient could go to, and has no edge at all.
 
 # %% tags=["demonstration", "teaches:nodes-and-edges", "form:worked", "needs:leaves-and-results"]
 add = loss.grad_fn.next_functions[0][0]
@@ -427,14 +430,14 @@ def _():
     print(f"backward(): {took * 1000:.2f} ms for {int(x.grad.item()):,} routes")
     began = time.perf_counter()
     met = on_every_route(cases.doublings(x, 12).grad_fn)
-    took = time.perf_counter() - began
-    print(f"a walk down every route, 12 doublings: {met} visits for 13 nodes, {took * 1000:.0f} ms")
-    print(f"the same for 40 doublings, at that pace: {took * 2**28 / 86400:.0f} days")
-    return [len(graph.graph(y).nodes), x.grad, "A" if took < 1 else "C"]
+    walk = time.perf_counter() - began
+    print(f"a walk down every route, 12 doublings: {met} visits for 13 nodes, {walk * 1000:.0f} ms")
+    print(f"the same for 40 doublings, at that pace: {walk * 2**28 / 86400:.0f} days")
+    return [len(graph.graph(y).nodes), x.grad, "A" if took < 1 else "B" if took < 86400 else "C"]
 
 
 # %% [markdown]
-# Nodes are few, and routes double with every reuse. The gradient is a sum over all routes, and PyTorch gets it without
+# Nodes are few, and routes double with every line. The gradient is a sum over all routes, and PyTorch gets it without
 # walking them: it visits each node once, when everything that arrives there has arrived.
 #
 # So a walk needs two things: a list of nodes that wait, and a set of those it has seen. Here is one without the set,
@@ -455,8 +458,8 @@ def down_the_first_edge(tensor):
 print(down_the_first_edge(loss))
 
 # %% [markdown]
-# And your count from the beginning, beside the two that people write most often and the one that is right. Three
-# graphs: the loss from above, ten doublings, and the product of the two chunks.
+# And your count from the beginning, beside these two walks and the number that is right. Three graphs: the loss from
+# above, ten doublings, and the product of the two chunks.
 
 # %% tags=["demonstration", "needs:walking"]
 v = torch.ones(4, requires_grad=True)
@@ -473,9 +476,9 @@ counts = [
 output.Table(["graph", "yours", "every route", "first edge", "nodes"], counts)
 
 # %% [markdown]
-# ### Exercise: count the nodes (spine, repair)
+# ### Exercise: count the nodes (depth, repair)
 #
-# This count is right for `w * x` and for hardly anything else:
+# This count is right for `w * x`, and goes wrong in four ways:
 
 
 # %% tags=["demonstration", "needs:walking"]
@@ -493,13 +496,13 @@ print(broken_count_nodes(w * x))
 # (`AccumulateGrad`) among them. Each counts once, over however many edges it is reached. A `None` at the end of an edge
 # is no node. A tensor without a `grad_fn` has 0.
 #
-# Graphs may have routes by the million and be deeper than functions may call each other: `check` allows 300 calls. The
+# Graphs may have routes by the billion and be deeper than functions may call each other: `check` allows 300 calls. The
 # number of steps is limited too.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Four things go wrong. Try `w + 1`, a leaf, ten doublings, and `cases.chain(w, 2000)`.
+# Try `w + 1`, a leaf, ten doublings, and `cases.chain(w, 2000)`.
 #
 # </details>
 
@@ -512,7 +515,7 @@ print(broken_count_nodes(w * x))
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "count_nodes", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:repair", "teaches:walking", "needs:nodes-and-edges"]
+# %% nbgrader={"grade": false, "grade_id": "count_nodes", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:repair", "teaches:walking", "needs:nodes-and-edges"]
 def count_nodes(tensor):
     """The number of different nodes in the graph behind a tensor."""
     ### BEGIN SOLUTION
@@ -580,11 +583,11 @@ def _():
 # ## What a node keeps
 #
 # To go backward, an operation often needs values from the forward pass. The slope of `exp` is its own output; the slope
-# of `x * x` needs the input; `x + 1` has the slope 1 and needs nothing. What a node has kept stands in its attributes
-# that begin with `_saved_`.
+# of `x * x` needs the input; `x + 1` has the slope 1 and needs nothing. What PyTorch's own nodes have kept stands in
+# their attributes that begin with `_saved_`.
 #
-# For `x.exp()`, `x + 1`, `x ** 2`, `x.relu()` and `x * 3`: what is kept? Answer with a list of five words out of
-# `"input"`, `"output"` and `"nothing"`.
+# For `x.exp()`, `x + 1`, `x ** 2`, `x.relu()` and `x * 3`: which of the two tensors is kept, `x` or the result? Answer
+# with a list of five words out of `"input"`, `"output"` and `"nothing"`.
 
 # %% tags=["prediction"]
 commit("kept", answer=None, confidence=None, answers=5)
@@ -613,8 +616,10 @@ def _():
 
 
 # %% [markdown]
-# What is kept takes memory as long as the graph lives. `backward()` frees it; the nodes themselves stay until nobody
-# holds the result any more.
+# Numbers are kept as well: the node of `x * 3` has the 3, which is all that its slope needs.
+#
+# A tensor that is kept takes memory until `backward()` frees it, or until nobody holds the result any more; that long
+# the nodes themselves stay in any case.
 
 # %% tags=["demonstration", "teaches:kept-for-backward", "form:worked", "needs:first-gradient"]
 x = torch.randn(1000, requires_grad=True)
@@ -645,8 +650,8 @@ except RuntimeError as error:
 # question to ask of an edit in place is: does any node still need the old value?
 #
 # Three ways to write zeros into `y = x.exp()` after `loss = y.sum()`: `y.zero_()`, `y.data.zero_()`, and
-# `y.detach().numpy()[:] = 0`. What does `loss.backward()` do then: raise an error (`"raises"`), leave the right gradient
-# (`"right"`), or a wrong one (`"wrong"`)? Answer with a list of three words.
+# `y.detach().numpy()[:] = 0`. What does `loss.backward()` do then: raise an error (`"raises"`), leave the right
+# gradient (`"right"`), or a wrong one (`"wrong"`)? Answer with a list of three words.
 
 # %% tags=["prediction"]
 commit("painted", answer=None, confidence=None, answers=3)
@@ -678,11 +683,12 @@ def _():
 
 
 # %% [markdown]
-# The version counter makes a wrong gradient into an error. `.data` and NumPy write past it, and the wrong gradient
-# comes without a word. `detach()` shares the counter as it shares the memory, so that a write through it is found.
+# The version counter makes a wrong gradient into an error. It compares numbers of edits and no values: after `y += 0`
+# it refuses too. `.data` and NumPy write past it, and the wrong gradient comes without a word. `detach()` shares the
+# counter as it shares the memory, so that a write through it is found.
 
 # %% [markdown]
-# ### Exercise: eight edits (spine, review)
+# ### Exercise: eight edits (depth, review)
 #
 # Eight pieces of code with an edit in place:
 
@@ -716,7 +722,7 @@ for letter, piece in cases.edits.items():
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "edited", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:review", "teaches:version-counter", "needs:kept-for-backward", "needs:sharing-or-copying"]
+# %% nbgrader={"grade": false, "grade_id": "edited", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:review", "teaches:version-counter", "needs:kept-for-backward", "needs:sharing-or-copying"]
 def edited(piece):
     """What `backward()` does after the edit: "right", "wrong" or "raises"."""
     ### BEGIN SOLUTION
@@ -738,7 +744,7 @@ def edited(piece):
 check("edited")
 
 # %% [markdown]
-# That ends the spine. What follows counts what graphs keep, finds where gradients die, counts routes without walking
+# What follows counts what graphs keep, finds where gradients die, counts routes without walking
 # them, and draws the picture with a program of your own.
 
 # %% [markdown]
@@ -762,8 +768,8 @@ with torch.autograd.graph.saved_tensors_hooks(looking, lambda kept: kept):
 
 # %% [markdown]
 # Five tensors were kept, and all of them lie on one storage of 24 bytes. Two views of a storage have the same
-# `tensor.untyped_storage().data_ptr()`, the address at which it begins, which makes it a good key for a dict. The
-# parameters of a model are in memory anyway, and belong on another bill.
+# `tensor.untyped_storage().data_ptr()`, the address at which it begins, which makes it a good key for a dict while the
+# storage is kept. The parameters of a model are in memory anyway, and belong on another bill.
 #
 # `looking` returns `tensor.detach()`: a result that is kept in the node that made it would keep itself alive.
 
@@ -785,10 +791,10 @@ print("pack returns tensor.detach():    still alive", alive_after(lambda tensor:
 # %% [markdown]
 # ### Exercise: what a graph keeps, in bytes (depth, complete)
 #
-# `saved_bytes(build, parameters)` calls `build()` once, without arguments; it computes a loss and returns it. Return,
-# as an int, the bytes of the storages that the graph of this loss keeps for its backward. A storage counts once and
-# whole, however many nodes keep it or views of it. The storages of `parameters`, a list of tensors, do not count,
-# whether they are tracked or not.
+# `saved_bytes(build, parameters)` calls `build()` once, without arguments; it computes a loss and returns it, and all
+# that it records leads to that loss. Return, as an int, the bytes of the storages that the graph keeps for its
+# backward. A storage counts once and whole, however many nodes keep it or views of it. The storages of `parameters`, a
+# list of tensors, do not count, whether they are tracked or not.
 #
 # The graph keeps its own tensors and no copies, and can go backward as ever. Where nobody holds the loss, nothing that
 # `build` recorded stays alive. An error inside `build` comes out of `saved_bytes`, and then too nobody listens any
@@ -834,8 +840,9 @@ check("saved_bytes")
 # %% [markdown]
 # ## Where gradients die
 #
-# Depth. Six losses that should move `w`. All of them are numbers, and most of them run backward without an error. For
-# which does `w.grad` hold something other than zeros afterwards? Answer with a list of six `True` or `False`.
+# Depth. Six losses that should move `w`; `x` is not tracked, and `v` is another tracked vector. All of them are
+# numbers, and most of them run backward without an error. For which does `w.grad` hold something other than zeros
+# afterwards? Answer with a list of six `True` or `False`.
 #
 # 1. `((w * x) ** 2).sum()`
 # 2. half of it in NumPy: `y = torch.from_numpy(numpy.sin((w * x).detach().numpy()))`, and the loss is `(y * v).sum()`
@@ -877,7 +884,7 @@ def _():
 # Three deaths. *Nothing recorded*: the loss has no `grad_fn`, because the flag came late, a comparison stands in the
 # way, or the number was wrapped anew; only in some of these cases does `backward()` complain. *No route*: the loss has
 # a graph, and its edges do not lead to `w`. *Flat*: every route to `w` runs over a step such as `round`, whose slope is
-# zero. A count and a rounding need a smooth stand-in, and the gradient can be handed past a step:
+# zero. A count and a rounding need a smooth stand-in, or the gradient is handed past the step:
 
 # %% tags=["demonstration", "teaches:dead-ends", "form:worked", "needs:recording"]
 for name, forward in {
@@ -895,7 +902,7 @@ for name, forward in {
 # `where_it_died(loss, w)` gets a scalar and a tensor that should have received a gradient from it. Return the first of
 # these that holds:
 #
-# - `"no leaf"`: `w` is a result, so that its `.grad` stays empty;
+# - `"no leaf"`: `w` is a result, so that a gradient passes on through it;
 # - `"nothing recorded"`: no graph hangs on `loss`;
 # - `"no route"`: no way along the edges leads from `loss` to `w`;
 # - `"flat"`: every such way goes over a node whose name is in `cases.STEPS`;
@@ -978,9 +985,9 @@ def _():
 
 # %% [markdown]
 # `where` is an operation, and both of its branches have run. The branch that was dropped gets a gradient of zero, and
-# its slope at 0 is infinite: zero times infinity is not a number. A mask does the same.
+# the slope of the root at 0 is infinite: zero times infinity is not a number. A mask does the same.
 #
-# The remedy is to change what goes *in*. The logarithm is infinite at 0 too; here it never sees a 0:
+# The remedy is to change what goes *in*. The slope of the logarithm is infinite at 0 too; here it never sees a 0:
 
 # %% tags=["demonstration", "teaches:untaken-branch", "form:worked", "needs:first-gradient"]
 x = torch.tensor([4.0, 0.0], requires_grad=True)
@@ -993,9 +1000,10 @@ print("values", y.detach(), "slopes", x.grad)
 # ### Exercise: a root without surprises (depth, repair)
 #
 # Repair `torch.where(x > 0, x.sqrt(), 0.0)` as `safe_sqrt(x)`, for a float tensor of any shape. Return a tensor of the
-# same shape and dtype: the root where `x` is positive, and 0 elsewhere, exactly. Its gradient in `x` is that of the root
-# where `x` is positive, however small, and 0 elsewhere. The gradient of that gradient is finite as well, and no node on
-# the way back hands on a NaN, so that `torch.autograd.detect_anomaly()` finds none.
+# same shape and dtype: the root where `x` is positive, and 0 elsewhere, exactly. Its gradient in `x` is that of the
+# root where `x` is positive, however small, and 0 elsewhere. The gradient of that gradient is finite as well wherever
+# that of the root is, and no node on the way back hands on a NaN, so that `torch.autograd.detect_anomaly()`, which
+# looks at each of them, finds none.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
@@ -1028,8 +1036,8 @@ check("safe_sqrt")
 # ## Weights that nobody registered
 #
 # Depth. A *module* collects tensors, and `parameters()` lists those it counts as its own; an optimizer updates what it
-# is given from that list. A module notices an `nn.Parameter` or another module that is assigned to an attribute. Here is
-# one with four weights. How many does `parameters()` list?
+# is given from that list. A module notices an `nn.Parameter` or another module that is assigned to an attribute. Here
+# is one with four weights. How many does `parameters()` list?
 
 
 # %% tags=["demonstration", "needs:leaves-and-results"]
@@ -1166,7 +1174,7 @@ check("routes")
 # ## A picture of your own
 #
 # Workshop. graphviz draws what it is told in a small language called DOT. A node has a name and a label, an edge an
-# arrow and a label; the names are for the text only, and are not drawn.
+# arrow and a label; where there is a label, the name is for the text only and is not drawn.
 
 
 # %% tags=["demonstration", "teaches:dot-text", "form:worked", "needs:nodes-and-edges"]
@@ -1258,13 +1266,14 @@ else:
 # %% [markdown]
 # ## To keep
 #
-# `picture` is one thing for your own code. The other is short: where a chain of results should lead to the weights, it
-# names the first link that is not recorded.
+# `picture` is one thing for your own code. The other is short: where a chain of results should lead from the weights to
+# the loss, it names the first link that is not tracked. A flat step is tracked, and so is a number that was wrapped
+# anew with a flag of its own: those it does not find, and `where_it_died` does.
 
 
 # %% tags=["demonstration", "needs:recording", "needs:dead-ends"]
 def first_break(**results):
-    """The name of the first result that no gradient gets through, in the order in which they are given."""
+    """The name of the first result that is not tracked, in the order in which they are given."""
     return next((name for name, tensor in results.items() if not tensor.requires_grad), None)
 
 
@@ -1284,8 +1293,8 @@ print("first break:", first_break(w=w, hidden=hidden, shown=shown, loss=loss))
 #   an output that is set to zero; in [33629](https://github.com/pytorch/pytorch/issues/33629) PyTorch clears its own
 #   tests of `.data`, because it "leads to many bugs in user code".
 # - [pytorch/tutorials, issue 3716](https://github.com/pytorch/tutorials/issues/3716): a reader asks why an official
-#   tutorial sets the flag of its weights on a line of its own, and [3186](https://github.com/pytorch/tutorials/issues/3186)
-#   asks for a page on what a leaf is.
+#   tutorial sets the flag of its weights on a line of its own, and
+#   [3186](https://github.com/pytorch/tutorials/issues/3186) asks for a page on what a leaf is.
 # - [d2l-en, issue 989](https://github.com/d2l-ai/d2l-en/issues/989): "`detach` or `clone`?"
 
 # %% [markdown]
@@ -1293,9 +1302,10 @@ print("first break:", first_break(w=w, hidden=hidden, shown=shown, loss=loss))
 #
 # 1. The forward pass writes the graph, one node for each recorded operation, and every call writes a new one from what
 #    really ran.
-# 2. A leaf is a tensor without `grad_fn`, and tracked leaves alone receive a `.grad`.
+# 2. A leaf is a tensor without `grad_fn`, and `backward()` fills the `.grad` of tracked leaves, and of no result that
+#    did not ask.
 # 3. Nodes are operations, edges are pairs of a node and an output index, and where nothing is tracked an edge leads to
 #    `None`.
 # 4. Routes multiply and nodes do not, so a walk keeps a set of what it has seen.
-# 5. A node keeps values and no copies, so an edit in place is harmless only where no node needs the old value, and an
-#    edit past the version counter goes wrong without a word.
+# 5. A node keeps tensors and no copies, so an edit in place is harmless only where no node needs the old value, and one
+#    that slips past the version counter is never reported.

@@ -5,7 +5,7 @@
 # nothing raises an error: it runs, the loss may even fall, and the weights are not the ones you asked for.
 #
 # Exercises marked **spine** carry the unit. **Depth** goes further, **workshop** builds something to keep. Before
-# most results you are asked what you expect, and how sure you are, from 1 (a guess) to 5 (certain). A wrong guess
+# many results you are asked what you expect, and how sure you are, from 1 (a guess) to 5 (certain). A wrong guess
 # costs nothing.
 
 # %% tags=["setup"]
@@ -37,16 +37,16 @@ print(cases.warm_up(7))
 # four, for example `[3, None, False, 1.5]`, and give your number as the variant.
 
 # %% tags=["prediction"]
-commit("warm_up", answer=None, confidence=None, variant=None)
+commit("warm_up", answer=None, confidence=None, variant=None, answers=4)
 
 
 # %% tags=["demonstration", "needs:first-gradient", "needs:leaves-and-results", "needs:first-step"]
-@reveal("warm_up", see="Two ways to empty the meter")
+@reveal("warm_up", see="Two ways to empty the meter", answers=4)
 def _(variant):
     names = {}
     exec(cases.warm_up(variant), names)
     w, x = names["w"], names["x"]
-    print("x is a leaf because no operation made it; it is not tracked, so backward() leaves nothing in its .grad.")
+    print("x is a leaf because no recorded operation made it; it is not tracked, so its .grad stays None.")
     return [w.grad.item(), x.grad, x.is_leaf, w.item()]
 
 
@@ -96,11 +96,11 @@ print("by hand: ", 2 * (2 * 3 + 1) * 3)
 # Nothing in the loop changes `w`. What does `trap(3)` return? Answer with a list of three numbers.
 
 # %% tags=["prediction"]
-commit("three_readings", answer=None, confidence=None)
+commit("three_readings", answer=None, confidence=None, answers=3)
 
 
 # %% tags=["demonstration", "teaches:running-total", "needs:first-gradient"]
-@reveal("three_readings", see="backward() adds")
+@reveal("three_readings", see="backward() adds", answers=3)
 def _():
     readings = trap(3)
     print("the readings: ", readings)
@@ -111,9 +111,9 @@ def _():
 # %% [markdown]
 # ## backward() adds
 #
-# `backward()` does not write a gradient into `.grad`. It adds one to what is there. `.grad` works like an electricity
-# meter: it shows all that has run through since it was last reset, and what one day used is the difference of two
-# readings. The first reading of `trap` was right only because the meter was new.
+# `backward()` does not overwrite what `.grad` holds. It adds the gradient to what is there. `.grad` works like an
+# electricity meter: it shows all that has run through since it was last reset, and what one day used is the difference
+# of two readings. The first reading of `trap` was right only because the meter was new.
 #
 # The graph says so by name. Behind each tracked leaf stands a node that does the adding:
 
@@ -158,9 +158,9 @@ except RuntimeError as error:
     print("thrice:", str(error).split(" (")[0])
 
 # %% [markdown]
-# Adding is worth having. A batch too large for the memory can be cut into parts, and the parts add up to the gradient
-# of the whole; the section on micro-batches does it. The price: nobody but you knows where one update ends and the
-# next begins. Somebody has to empty the meter, once for each update.
+# Adding is worth having. A batch too large for the memory can be cut into parts, and the parts, each with its proper
+# weight, add up to the gradient of the whole; the section on micro-batches does it. The price: nobody but you knows
+# where one update ends and the next begins. Somebody has to empty the meter, once for each update.
 
 # %% [markdown]
 # ## What a loop does that never empties it
@@ -208,7 +208,7 @@ def _():
         axes.plot(path, label=label)
     axes.axhline(0, color="black", linewidth=0.8)
     figure.legend(loc="outside upper center", ncols=2)
-    figures.show(figure, alt="Cleared, w comes to rest at 0; never cleared, it swings from 5 past -5 and back.")
+    figures.show(figure, alt="Cleared, w sinks towards 0; never cleared, it swings from 5 past -5 and back.")
     return "C"
 
 
@@ -246,12 +246,12 @@ print("= None:         ", w.grad)
 print("one backward(): ", w.grad)
 
 # %% [markdown]
-# `None` is also what an untracked tensor shows, and a tracked one that no `backward()` has reached. On a tracked leaf
-# it says that nothing has arrived since it was cleared. A zero leaves that open: it may be an emptied meter, or a
-# gradient that is zero. Later in this unit the difference moves weights.
+# `None` is also what a tensor shows that was never tracked, and a tracked one that no `backward()` has reached. On a
+# tracked leaf it says that nothing has arrived since it was cleared. A zero leaves that open: it may be an emptied
+# meter, or a gradient that is zero. Later in this unit the difference moves weights.
 
 # %% [markdown]
-# ### Exercise: read the meter (spine, predict)
+# ### Exercise: read the meter (depth, predict)
 #
 # Change 7 to your own number from 0 to 99 and run the cell. It prints a program of numbered lines.
 
@@ -280,7 +280,7 @@ print(cases.meter_reading.script(7))
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "meter_reading", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:predict", "teaches:running-total", "needs:clearing"]
+# %% nbgrader={"grade": false, "grade_id": "meter_reading", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:predict", "teaches:running-total", "needs:clearing"]
 def meter_reading():
     """Your variant, and what `w.grad` reads after each line of it."""
     ### BEGIN SOLUTION
@@ -361,11 +361,11 @@ print("one step, w.grad and x.grad:", half_fixed(1))
 # What does `x.grad` read after the first, the second and the third step? Answer with a list of three numbers.
 
 # %% tags=["prediction"]
-commit("half_a_fix", answer=None, confidence=None)
+commit("half_a_fix", answer=None, confidence=None, answers=3)
 
 
 # %% tags=["demonstration", "teaches:every-leaf", "form:worked", "needs:clearing"]
-@reveal("half_a_fix", see="The fix that was half a fix")
+@reveal("half_a_fix", see="The fix that was half a fix", answers=3)
 def _():
     readings = half_fixed(3)
     for step, (w_reading, x_reading) in enumerate(readings, 1):
@@ -374,7 +374,7 @@ def _():
 
 
 # %% [markdown]
-# Each tracked leaf has a meter of its own. Where only `w` is updated, a growing `x.grad` harms nobody; where a second
+# Each tracked leaf has a meter of its own. Where nobody reads `x.grad`, its growing harms nobody; where a second
 # optimizer owns `x`, it is the trap again, in the half of the program that nobody looked at.
 #
 # There is also a call that uses no meter. `torch.autograd.grad(loss, tensors)` hands the gradients back and leaves
@@ -387,7 +387,7 @@ print("handed back:     ", torch.autograd.grad((w * x + 1.0) ** 2, (w, x)))
 print("w.grad and x.grad:", w.grad, x.grad)
 
 # %% [markdown]
-# ### Exercise: five loops, one of them right (spine, review)
+# ### Exercise: five loops, one of them right (depth, review)
 #
 # Five loops that should leave fresh gradients behind:
 
@@ -421,7 +421,7 @@ for name, loop in cases.loops.items():
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "first_wrong", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:review", "teaches:every-leaf", "needs:gradients-handed-back", "needs:clearing"]
+# %% nbgrader={"grade": false, "grade_id": "first_wrong", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:review", "teaches:every-leaf", "needs:gradients-handed-back", "needs:clearing"]
 def first_wrong(loop):
     """For each tensor that the loop leaves with a wrong gradient, the smallest number of steps that shows it."""
     ### BEGIN SOLUTION
@@ -477,14 +477,14 @@ print("by hand:  ", by_hand)
 # ## Whom zero_grad() reaches
 #
 # An optimizer and a module each have `zero_grad()`, and each sweeps its own room. Both set `.grad` to `None`, or write
-# zeros into it with `set_to_none=False`; before torch 2.0 zeros were the default.
+# zeros into it with `set_to_none=False`.
 #
-# Here the model has two layers, and the optimizer was given the parameters of the second alone, as one does with a
-# frozen first half. After `backward()` both have gradients. What does `optimizer.zero_grad()` leave in
+# Here the model has two layers, and the optimizer was given the parameters of the second alone, as one does where the
+# first is to stay as it is. After `backward()` both have gradients. What does `optimizer.zero_grad()` leave in
 # `first.weight.grad` and in `second.weight.grad`? Answer with a list of two words out of `"kept"` and `"None"`.
 
 # %% tags=["prediction"]
-commit("rooms", answer=None, confidence=None)
+commit("rooms", answer=None, confidence=None, answers=2)
 
 
 # %% tags=["demonstration", "teaches:zero-grad", "form:worked", "needs:modules-and-optimizers", "needs:clearing"]
@@ -498,7 +498,7 @@ def what_is_left(who, set_to_none=True):
     return ["None" if grad is None else "kept" if grad.any() else "zeros" for grad in grads]
 
 
-@reveal("rooms", see="Whom zero_grad() reaches")
+@reveal("rooms", see="Whom zero_grad() reaches", answers=2)
 def _():
     for who in ("optimizer", "model"):
         for set_to_none in (True, False):
@@ -507,8 +507,9 @@ def _():
 
 
 # %% [markdown]
-# So there are four ways to clear: `.grad.zero_()`, `.grad = None`, the optimizer's `zero_grad()` and the module's.
-# Code that uses `.grad` right after `zero_grad()` has met `None` since torch 2.0.
+# So you have four ways to clear: `.grad.zero_()`, `.grad = None`, the optimizer's `zero_grad()` and the module's. Code
+# that uses `.grad` right after `zero_grad()` meets `None`. Older versions of PyTorch wrote zeros; a link at the end of
+# this unit leads to a program that relied on them.
 
 # %% [markdown]
 # ### Exercise: a training loop (spine, repair)
@@ -620,6 +621,10 @@ def _():
 # A part has no vote of its own. What counts equally is a *row*: it should enter with one over the number of all rows,
 # whichever part it is in. Two ways lead there: weigh each part's mean by its share of the rows, or add up sums and
 # divide by the number of all rows.
+#
+# All this holds where the loss of a row depends on that row alone. Some layers, such as `nn.BatchNorm1d`, take means
+# over the rows that they are given, and in parts those are others: there the gradient of the whole is not to be had in
+# parts.
 
 # %% [markdown]
 # ## Where the memory goes
@@ -678,7 +683,7 @@ def _():
 # memory together, and saving memory was the reason for cutting the batch.
 
 # %% [markdown]
-# ### Exercise: uneven micro-batches (spine, arrange)
+# ### Exercise: uneven micro-batches (depth, arrange)
 #
 # `accumulate(w, batches)` gets a tracked vector `w` and a list of batches `(x, y)` with different numbers of rows. It
 # leaves in `w.grad` the gradient of the mean squared error over all rows of all batches. What `w.grad` held before
@@ -718,7 +723,7 @@ def _():
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "accumulate", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:spine", "form:arrange", "teaches:micro-batches", "needs:graph-memory", "needs:clearing"]
+# %% nbgrader={"grade": false, "grade_id": "accumulate", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:arrange", "teaches:micro-batches", "needs:graph-memory", "needs:clearing"]
 def accumulate(w, batches):
     """The mean squared error over all rows, with its gradient left in `w.grad`."""
     ### BEGIN SOLUTION
@@ -741,13 +746,13 @@ check("accumulate")
 #
 # A small network learns to read scikit-learn's handwritten digits: 64 pixels, 32 hidden units, 10 classes, plain SGD,
 # batches of 64. It is trained at six learning rates, each time once with `zero_grad()` and once without. Nothing else
-# differs, and a fifth of the digits is kept aside for the score.
+# differs, and a fifth of the digits is kept aside for the score. An *epoch* is one pass over all the others.
 #
-# Who reads more of those after 20 epochs, at the smallest rate (0.001) and at the largest (0.3)? Answer with a list
-# of two words out of `"cleared"` and `"never"`.
+# Who reads more of those kept aside after 20 epochs, at the smallest rate (0.001) and at the largest (0.3)? Answer with
+# a list of two words out of `"cleared"` and `"never"`.
 
 # %% tags=["prediction"]
-commit("winner", answer=None, confidence=None)
+commit("winner", answer=None, confidence=None, answers=2)
 
 
 # %% tags=["demonstration", "teaches:never-clearing", "needs:zero-grad", "needs:modules-and-optimizers"]
@@ -772,7 +777,7 @@ def share_read(lr, clears, epochs=20):
     return 100 * right.float().mean().item()
 
 
-@reveal("winner", see="The bug that wins")
+@reveal("winner", see="The bug that wins", answers=2)
 def _():
     rates = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3]
     scores = {clears: [share_read(lr, clears) for lr in rates] for clears in (True, False)}
@@ -789,7 +794,7 @@ def _():
 # falling loss, and even the better score, proves nothing about a loop. What a wrong line looks like from outside
 # depends on numbers elsewhere.
 #
-# That ends the spine. What follows goes deeper into three places where the meter bites, and then builds the pendulum
+# What follows goes deeper into three places where the meter bites, and then builds the pendulum
 # that explains this plot.
 
 # %% [markdown]
@@ -801,7 +806,7 @@ def _():
 # list of three `True` or `False`: momentum, Adam, decay.
 
 # %% tags=["prediction"]
-commit("at_rest", answer=None, confidence=None)
+commit("at_rest", answer=None, confidence=None, answers=3)
 
 
 # %% tags=["demonstration", "teaches:skipped-parameters", "form:worked", "needs:modules-and-optimizers", "needs:clearing"]
@@ -818,7 +823,7 @@ def resting(make_optimizer, steps_before, grad):
     return before, w.item()
 
 
-@reveal("at_rest", see="None is not zero")
+@reveal("at_rest", see="None is not zero", answers=3)
 def _():
     optimizers = {
         "momentum": (lambda w: torch.optim.SGD(w, lr=0.1, momentum=0.9), 1),
@@ -836,10 +841,10 @@ def _():
 
 
 # %% [markdown]
-# An optimizer passes over a parameter whose `.grad` is `None`. One of zeros takes part in the step: momentum coasts
-# on it, Adam's average remembers, decay shrinks the weight whatever the slope. Plain SGD alone leaves it where it is.
-# So under these optimizers the two ways of clearing part company for every weight that the next `backward()` does not
-# reach.
+# SGD, Adam and most other optimizers pass over a parameter whose `.grad` is `None`. One of zeros takes part in the
+# step: momentum coasts on, Adam's average remembers, decay shrinks the weight whatever the slope. Of the four here
+# plain SGD alone leaves it where it is. So under the other three the two ways of clearing part company for every weight
+# that the next `backward()` does not reach.
 
 # %% [markdown]
 # ### Exercise: a frozen step (depth, repair)
@@ -904,7 +909,7 @@ check("frozen_step")
 # `backward()`. What does it show? Answer with a list of three numbers.
 
 # %% tags=["prediction"]
-commit("whiteboard", answer=None, confidence=None)
+commit("whiteboard", answer=None, confidence=None, answers=3)
 
 
 # %% tags=["demonstration", "teaches:snapshots", "form:worked", "needs:clearing", "needs:sharing-or-copying"]
@@ -926,7 +931,7 @@ def take_away(w):
     w.grad = None
 
 
-@reveal("whiteboard", see="A photo of a whiteboard")
+@reveal("whiteboard", see="A photo of a whiteboard", answers=3)
 def _():
     print("cleared by zero_(): ", kept(write_zeros))
     print("cleared by None:    ", kept(take_away))
@@ -937,7 +942,8 @@ def _():
 # %% [markdown]
 # The list holds one tensor three times. `zero_()` writes zeros into it, and an ordinary `backward()` adds into it.
 # Clearing by `None` lets each step begin a new tensor, so that the list comes out right by luck of the way you clear.
-# A copy is right with every way: `.detach().clone()` takes the numbers, without their memory and without a past.
+# A copy is right with every way of clearing: `.detach().clone()` takes the numbers, without their memory and without a
+# past.
 #
 # Some gradients have a past. With `create_graph=True` the backward pass is recorded like a forward pass, so that one
 # can take the gradient of a gradient:
@@ -1019,8 +1025,9 @@ check("diary")
 # %% [markdown]
 # ## Tokens are rows too
 #
-# Depth. Sentences in one batch are filled up to equal length, and the targets behind a sentence's end are -100.
-# `F.cross_entropy` leaves those out: its mean is over the *valid* tokens, and so is its sum.
+# Depth. Sentences in one batch are filled up to equal length, and the targets behind a sentence's end are -100. A model
+# gives one number for each class at each place, its *logits*. `F.cross_entropy` compares them with the targets and
+# leaves those of -100 out: its mean is over the *valid* tokens, and so is its sum.
 
 # %% tags=["demonstration", "teaches:padding", "form:worked", "needs:micro-batches"]
 torch.manual_seed(0)
@@ -1037,8 +1044,7 @@ print("sum over nothing: ", F.cross_entropy(flat[:3], nothing, reduction="sum").
 
 # %% [markdown]
 # The number of valid tokens differs from batch to batch, even where the batches have equal shapes. Several libraries
-# for training divided by the number of batches here until late in 2024, and some later still; the end of this unit
-# links to them.
+# for training have divided by the number of batches here; the end of this unit links to them.
 #
 # One more tool: `torch.nn.utils.clip_grad_norm_(parameters, max_norm)` shortens all gradients together if their
 # common norm is larger than `max_norm`, and returns the norm from before. The limit is meant for the finished
@@ -1104,8 +1110,8 @@ check("token_gradient")
 # - weight becomes weight minus learning rate times velocity
 #
 # Put a factor in front of the old velocity and you have SGD with *momentum*: at 0 it forgets everything, which is the
-# loop that clears; at 0.9 it forgets a tenth at each step; at 1 it forgets nothing. A loop that never clears is
-# momentum 1: a ball in a bowl without friction.
+# loop that clears; at 0.9 it forgets a tenth at each step; at 1 it forgets nothing. Plain SGD that is never cleared is
+# SGD with momentum 1: a ball in a bowl without friction.
 
 # %% tags=["demonstration", "teaches:momentum", "form:worked", "needs:never-clearing", "needs:modules-and-optimizers"]
 w = torch.tensor(5.0, requires_grad=True)
@@ -1157,9 +1163,9 @@ def pendulum(slope, start, lr, momentum, steps):
 check("pendulum")
 
 # %% [markdown]
-# With momentum 1 on `0.5 * w**2` two steps in a row are tied by `w_next - 2 * w + w_before = -lr * w`. A cosine
-# solves that, and its period follows from the learning rate alone. The measured one comes from the passages through
-# 0:
+# With momentum 1 on `0.5 * w**2` two steps in a row are tied by `w_next - 2 * w + w_before = -lr * w`. For a learning
+# rate below 4 a cosine solves that, and its period follows from the learning rate alone; from 4 on the swing grows
+# without end. The measured period comes from the passages through 0:
 
 # %% tags=["demonstration", "teaches:momentum", "form:worked", "needs:never-clearing"]
 path = path_of("never", steps=400)
@@ -1172,8 +1178,8 @@ measured = 2 * (passages[-1] - passages[0]) / (len(passages) - 1)
 print(f"measured period {measured:.3f} steps, by formula {2 * math.pi / math.acos(1 - 0.3 / 2):.3f} steps")
 
 # %% [markdown]
-# And why did the bug win at a small learning rate and lose at a large one? The sum of `n` equal slopes moves a weight
-# `n` times as far, so a rate that is far too small gets help; one that is large enough swings past the goal, and no
+# And why did the bug win at a small learning rate and lose at a large one? A step along the sum of `n` equal slopes is
+# `n` times as long, so a rate that is far too small gets help; one that is large enough swings past the goal, and no
 # friction ends it. Momentum between 0 and 1 takes the help and keeps the friction.
 
 # %% [markdown]
@@ -1228,8 +1234,8 @@ print(leftovers(model))
 # 1. `backward()` adds to `.grad`, because the gradient of a sum is the sum of the gradients.
 # 2. Each tracked leaf has its own meter, and somebody has to empty it once for each update, before the first
 #    `backward()` of that update.
-# 3. Zeros and `None` both empty it, but an optimizer may move a parameter of zeros and passes over one of `None`.
+# 3. Zeros and `None` both empty it, but SGD and Adam may move a parameter of zeros and pass over one of `None`.
 # 4. In a batch cut into parts, rows count equally and parts do not, and one `backward()` for each part keeps the
 #    memory of one part.
-# 5. A loop that never clears is momentum 1, and sometimes it scores better than the right one, so judge a loop by its
-#    weights after a few steps and never by its loss alone.
+# 5. Plain SGD that is never cleared is SGD with momentum 1, and sometimes it scores better than the right loop, so
+#    judge a loop by its weights after a few steps and never by its loss alone.
