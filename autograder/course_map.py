@@ -89,8 +89,9 @@ class CourseMap:
         """The spine exercises, and the sections that show what they ask for.
 
         Of what an exercise teaches or needs, that is every section of its unit before it; of each concept beyond
-        that, or that such a section needs, the one which shows it first. What shows no concept leads in or
-        sums up, and belongs to it too, but for the warm-ups, what is to be kept, and where it bites.
+        that, or that such a section needs, the one which shows it first; none that calls itself depth or a workshop.
+        What shows no concept leads in or sums up, and belongs to it too, but for the warm-ups, what is to be kept, and
+        where it bites.
         """
         everything = [section for found in self._sections.values() for section in found]
         first: dict[str, Section] = {}
@@ -114,7 +115,7 @@ class CourseMap:
                 seen.add(concept)
                 chosen.add(first[concept])
                 wanted += first[concept].tagged("needs")
-        return chosen
+        return {section for section in chosen if section.answer is not None or not _goes_further(section)}
 
     def is_on_the_spine(self, section: Section) -> bool:
         """Whether who does the spine alone reads this section."""
@@ -160,9 +161,9 @@ class CourseMap:
         if not optional or not spine_of_it:
             skipped = ""
         elif len(optional) <= len(spine_of_it):
-            skipped = f" Who does the spine alone can pass over {_listed(optional)}."
+            skipped = f" Who does the spine alone can pass over {_listed(optional)}: run the cells, and go on."
         else:
-            skipped = f" Who does the spine alone reads {_listed(spine_of_it)}."
+            skipped = f" Who does the spine alone reads {_listed(spine_of_it)}, and runs the other cells unread."
         around = [
             f"{word}: [{_numbered(self.lessons[other])}]({_path(self.lessons[other])})."
             for word, other in (("Before", place - 1), ("Next", place + 1))
@@ -261,6 +262,12 @@ class CourseMap:
         if readme.is_file() and _BEGIN in readme.read_text(encoding="utf-8"):
             found[readme] = self.readme(readme.read_text(encoding="utf-8"))
         return found
+
+
+def _goes_further(section: Section) -> bool:
+    """Whether the section's own first word says that it is no part of the spine."""
+    _, _, text = section.cells[0].source.partition("\n")
+    return text.lstrip().startswith(("Depth.", "Workshop."))
 
 
 def _leads(section: Section) -> bool:

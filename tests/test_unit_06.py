@@ -1014,7 +1014,7 @@ def test_the_loops_of_a_kind_are_right_or_wrong_together(run, lesson):
     [
         ("memory", "the verdict is none of tensors, nodes, nothing"),
         (None, "the verdict is none of tensors, nodes, nothing"),
-        ("nothing", "it is the other way round"),
+        ("nothing", "not what running it shows"),
     ],
 )
 def test_a_verdict_of_any_form_is_a_miss_in_words(lesson, exercises, answer, words):

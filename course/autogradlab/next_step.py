@@ -78,6 +78,6 @@ def _again(exercise, record, times) -> Step:
     words = ["change your answer, run its cell, then this one again."]
     if exercise.hints:
         words.append(f"Hint {min(times, exercise.hints)} of {exercise.hints} stands above your answer.")
-    if times > 1 and record["case"]:
+    if times > 1 and record["case"] and record["case"]["call"]:  # a prediction's case is the variant that was chosen
         words.append(f'A smaller case: from autogradlab import smaller; smaller("{exercise.name}")')
     return Step(" ".join(words))

@@ -303,10 +303,10 @@ def verdict_on(answer, truth):
     parts = ("whether it grows", "what grows")
     if answer not in GROWTHS:
         return dict.fromkeys(parts, f"the verdict is none of {', '.join(GROWTHS)}")
-    told = "nothing amiss"
+    told = "what running it shows"
     if (answer == "nothing") != (truth == "nothing"):
-        return dict(zip(parts, ("it is the other way round", "whether anything grows is the question before")))
-    return dict(zip(parts, (told, told if answer == truth else "something grows, and it is something else")))
+        return dict.fromkeys(parts, "not what running it shows")
+    return dict(zip(parts, (told, told if answer == truth else "not what running it shows")))
 
 
 # ------------------------------------------------------------------------------------------------------------- cuts

@@ -486,7 +486,7 @@ check("shape_and_dtype")
 # ## Reading a shape error
 #
 # Many of the errors that you will meet are about shapes, and they are good errors: most name two sizes that had to
-# agree, as these do.
+# agree, as these do. (`cat` with a `dim` is NumPy's `concatenate` with an `axis`.)
 
 # %% tags=["demonstration", "teaches:shape-errors", "form:worked", "needs:constructors"]
 for line in (
@@ -668,7 +668,8 @@ def _():
 #
 # `(20, 1)` minus `(20,)` is a table of 20 by 20: every prediction compared with every target. The best answer to all
 # targets at once is their mean, so the slope goes to 0 and the loss stops at the variance of `y`. The true line scores
-# twice as badly. No error, no warning, and a loss that falls as it should.
+# twice as badly. No error, no warning, and a loss that falls as it should. (`correction=0` has torch's `var` divide by
+# the number of elements, as NumPy's does.)
 #
 # One line finds it: print `(pred - y).shape`. One line prevents it: refuse every pair of shapes but those that you
 # expect. And `F.mse_loss`, torch's own, at least warns:
@@ -730,15 +731,15 @@ check("mse")
 # ## Copy, share, or only a name
 #
 # Four tensors are made from one array: `torch.tensor(a)`, `torch.as_tensor(a)`, `torch.from_numpy(a)`, and
-# `torch.from_numpy(a).clone()`. Then `a[0] = 9`. Which of the four show the 9? Answer with a list of four `True` or
-# `False`.
+# `torch.from_numpy(a).clone()`, where `clone` is NumPy's `copy`. Then `a[0] = 9`. Which of the four show the 9? Answer
+# with a list of four `True` or `False`.
 
 # %% tags=["prediction"]
 commit("who_shows_nine", answer=None, confidence=None, answers=4)
 
 
 # %% tags=["demonstration", "teaches:sharing-or-copying", "form:worked", "needs:constructors"]
-@reveal("who_shows_nine", see="Two windows on one memory", answers=4)
+@reveal("who_shows_nine", see="Copy, share, or only a name", answers=4)
 def _():
     a = numpy.array([1.0, 2.0, 3.0])
     made = {
@@ -754,11 +755,14 @@ def _():
 
 
 # %% [markdown]
+# `torch.tensor` copies, always. `from_numpy` opens a second window on the memory that is there, and `as_tensor` does so
+# where nothing has to be converted.
+
+# %% [markdown]
 # ## Two windows on one memory
 #
-# `torch.tensor` copies, always. `from_numpy` opens a second window on the memory that is there, and `as_tensor` does so
-# where nothing has to be converted. Slices, `view`, `.T`, `expand` and `.numpy()` are such windows too. `.to` and
-# `.float()` copy only if something has to change, and hand back the *same tensor* if not:
+# Slices, `view`, `.T`, `expand` and `.numpy()` are such windows too. `.to` and `.float()` copy only if something has to
+# change, and hand back the *same tensor* if not:
 
 # %% tags=["demonstration", "teaches:sharing-or-copying", "form:worked"]
 single, double = numpy.ones(3, dtype=numpy.float32), numpy.ones(3)

@@ -203,8 +203,8 @@ check("pick_device")
 # ## A twin, not a move
 #
 # The lesson from which this course grew says that you move a tensor with `.to("cuda")`, and that all later operations
-# on it run on the GPU.
-# Look at who is where:
+# on it run on the GPU. Look at who is where; `device`, made at the top of this notebook, is the accelerator's address,
+# a `torch.device`:
 
 # %% tags=["demonstration", "teaches:twins", "form:worked", "needs:edit-or-rebind"]
 x = torch.ones(3)
@@ -220,6 +220,9 @@ print("x.to('cpu') is x:       ", x.to("cpu") is x)
 # %% [markdown]
 # `.to` leaves the tensor where it is and gives you a *twin* on the other side, with memory of its own. Keep the twin:
 # `x = x.to(device)`. Where there is nothing to change, though, you get the tensor itself, and no second memory.
+#
+# So it went with the log on the CPU: `.cpu()` had nothing to change there, and every entry is a window on the memory of
+# `w`, which shows what the last step left in it.
 #
 # The page is right about the rest: what is computed from the twin alone stays where the twin is.
 
@@ -240,8 +243,8 @@ print("y + torch.tensor(2.0)       ", y + torch.tensor(2.0))
 
 # %% [markdown]
 # Two ways out look like cures and are none. `with torch.device(...)` says where *new* tensors are born; what
-# `from_numpy` returns lies in the array's memory, and stays there. And the place `meta` is a poor judge of whether a
-# program mixes places:
+# `from_numpy` returns lies in the array's memory, and stays there. And the place `meta`, where tensors have a shape, a
+# dtype and no values, is a poor judge of whether a program mixes places:
 
 # %% tags=["demonstration", "teaches:places", "form:worked", "needs:sharing-or-copying"]
 array = numpy.ones(2)
@@ -689,7 +692,7 @@ check("weight_log")
 # %% [markdown]
 # ## Who waits for whom
 #
-# Depth. The lesson also says that data does not come back to the CPU unless you explicitly ask. Which of these lines ask?
+# The lesson also says that data does not come back to the CPU unless you explicitly ask. Which of these lines ask?
 # An accelerator works through its orders while Python runs on. Whenever Python needs a *value*, it must wait until the
 # orders are done. `t` is a whole number on the accelerator. How often does each line wait?
 #
@@ -809,7 +812,7 @@ check("window_means")
 # %% [markdown]
 # ## A module moves itself
 #
-# Depth. A *module* (`nn.Module`) is an object that holds weights, and it has a method `to` as well. Same word, another
+# A *module* (`nn.Module`) is an object that holds weights, and it has a method `to` as well. Same word, another
 # contract. Here are four tensors in one module:
 
 
@@ -841,8 +844,8 @@ for name in ("weight", "scale", "mask", "inner.weight"):
 # %% [markdown]
 # ## How much fits
 #
-# Depth. A device has so many bytes, and a tensor holds its share until no name, no list and no window leads to it any
-# more. Let the accelerator have one MiB to spare, and send it batches of shape (256, 64) in float32, keeping each of them
+# A device has so many bytes, and a tensor holds its share until no name, no list and no window leads to it any more.
+# Let the accelerator have one MiB to spare, and send it batches of shape (256, 64) in float32, keeping each of them
 # in a list. Which is the first that does not fit? Answer with its number, counting from 1.
 
 # %% tags=["prediction"]

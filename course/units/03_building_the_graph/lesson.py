@@ -168,8 +168,10 @@ def _():
 # Read down the columns: a tensor is a leaf exactly where its `grad_fn` is `None`. Who wrote the line does not matter.
 # `ones(...) * 2` is one line of yours, and what it names is a result.
 #
-# It matters because `backward()` fills the `.grad` of tracked leaves, and that of a result only where somebody asked
-# for it with `retain_grad()`. An optimizer refuses any other result:
+# An *optimizer*, such as `torch.optim.SGD`, takes the step down for you, with every tensor that it was given.
+#
+# Being a leaf matters because `backward()` fills the `.grad` of tracked leaves, and that of a result only where
+# somebody asked for it with `retain_grad()`. An optimizer refuses any other result:
 
 # %% tags=["demonstration", "teaches:leaves-and-results", "form:worked", "needs:first-gradient"]
 named_in_time = (torch.ones(2) * 0.5).requires_grad_()
@@ -192,6 +194,9 @@ except ValueError as error:
 # In the line of `named_too_late` two tracked tensors were made. The leaf received the gradient and has no name; the
 # name belongs to the result. Shape the values first, and switch the recording on last. An optimizer does take
 # `asked_for`, and moves the result; the leaf stays where it is, and the next forward pass computes the old values anew.
+#
+# Edges, below, are what `next_functions` lists. An edge leads to `AccumulateGrad` where the way back ends at a tracked
+# leaf, and to `None` where nothing was tracked.
 #
 # The flag of a leaf that holds floats can be changed at any time: it says what is recorded from there on, and whether
 # `backward()` leaves something there. The flag of a result follows from its history:
@@ -458,8 +463,8 @@ def down_the_first_edge(tensor):
 print(down_the_first_edge(loss))
 
 # %% [markdown]
-# And your count from the beginning, beside these two walks and the number that is right. Three graphs: the loss from
-# above, ten doublings, and the product of the two chunks.
+# And your count from the beginning, beside these two walks and the number that is right, which has the leaves' own
+# nodes in it. Three graphs: the loss from above, ten doublings, and the product of the two chunks.
 
 # %% tags=["demonstration", "needs:walking"]
 v = torch.ones(4, requires_grad=True)
@@ -586,8 +591,8 @@ def _():
 # of `x * x` needs the input; `x + 1` has the slope 1 and needs nothing. What PyTorch's own nodes have kept stands in
 # their attributes that begin with `_saved_`.
 #
-# For `x.exp()`, `x + 1`, `x ** 2`, `x.relu()` and `x * 3`: which of the two tensors is kept, `x` or the result? Answer
-# with a list of five words out of `"input"`, `"output"` and `"nothing"`.
+# For `x.exp()`, `x + 1`, `x ** 2`, `x.relu()`, which puts a zero for what is negative, and `x * 3`: which of the two
+# tensors is kept, `x` or the result? Answer with a list of five words out of `"input"`, `"output"` and `"nothing"`.
 
 # %% tags=["prediction"]
 commit("kept", answer=None, confidence=None, answers=5)
@@ -619,7 +624,7 @@ def _():
 # Numbers are kept as well: the node of `x * 3` has the 3, which is all that its slope needs.
 #
 # A tensor that is kept takes memory until `backward()` frees it, or until nobody holds the result any more; that long
-# the nodes themselves stay in any case.
+# the nodes themselves stay in any case. A *storage* is the memory of a tensor and of all its windows.
 
 # %% tags=["demonstration", "teaches:kept-for-backward", "form:worked", "needs:first-gradient"]
 x = torch.randn(1000, requires_grad=True)
@@ -1081,7 +1086,7 @@ def _():
 # %% [markdown]
 # ## Routes without walking them
 #
-# Depth. The gradient of `x * x + x * y` in `x` has a part for each route from the result to `x`. Routes can be counted
+# The gradient of `x * x + x * y` in `x` has a part for each route from the result to `x`. Routes can be counted
 # without walking them: hand a 1 to the root, let each node hand what it has to each of its edges, and add up what
 # arrives. A node may only hand on when everything that leads to it has arrived. For that the edges into each node are
 # counted first:

@@ -158,7 +158,7 @@ def _():
 
 # %% [markdown]
 # The hook sees one number, the sum. What arrives at `z` is complete before anything is handed on from there, which is
-# why the engine needs no second visit.
+# why the engine needs no second visit. (The *engine* is the part of torch that goes backward.)
 
 # %% [markdown]
 # ## What backward() leaves behind
@@ -194,7 +194,8 @@ def _():
 #
 # There is a call that hands gradients over instead. `torch.autograd.grad(loss, tensors)` returns a *tuple*, one entry for
 # each tensor asked about, also where there is only one, and leaves the `.grad` of every leaf alone. (A result that asked
-# for its own with `retain_grad()` gets it here too.)
+# for its own with `retain_grad()` gets it here too.) Each call below has a graph of its own; *Twice through one graph*
+# shows why.
 
 # %% tags=["demonstration", "teaches:asking-for-gradients", "form:worked", "needs:deliveries"]
 w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)

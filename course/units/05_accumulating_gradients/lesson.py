@@ -55,7 +55,7 @@ def _(variant):
 #
 # Before anything is explained, write a descent. The loss is `0.5 * w**2`, the learning rate `lr`. Take `steps` steps
 # with `backward()`, and return the list of all values of `w` as floats, the start first. Nothing here is graded.
-# After eight minutes go on, whatever you have: further down your path is drawn beside others.
+# After eight minutes go on, whatever you have: *What a loop does that never empties it* draws your path beside others.
 
 
 # %% tags=["demonstration", "needs:first-gradient", "needs:first-step"]
@@ -377,8 +377,8 @@ def _():
 # Each tracked leaf has a meter of its own. Where nobody reads `x.grad`, its growing harms nobody; where a second
 # optimizer owns `x`, it is the trap again, in the half of the program that nobody looked at.
 #
-# There is also a call that uses no meter. `torch.autograd.grad(loss, tensors)` hands the gradients back and leaves
-# every `.grad` alone:
+# The call that hands gradients over, from the unit before, uses no meter. `torch.autograd.grad(loss, tensors)` hands the
+# gradients back and leaves every `.grad` alone:
 
 # %% tags=["demonstration", "teaches:gradients-handed-back", "form:worked", "needs:first-gradient", "needs:running-total"]
 x = torch.tensor(3.0, requires_grad=True)
@@ -443,7 +443,7 @@ check("first_wrong")
 # ## Just enough nn and optim
 #
 # Five minutes for the two classes that every training loop uses. A *module* owns tensors: its parameters are tracked
-# leaves, and calling the module is a forward pass.
+# leaves, and calling the module is a forward pass. `nn.Linear` computes `x @ weight.T + bias`.
 
 # %% tags=["demonstration", "teaches:modules-and-optimizers", "form:worked", "needs:leaves-and-results"]
 torch.manual_seed(0)
@@ -471,7 +471,8 @@ print("by hand:  ", by_hand)
 # `nn.Sequential(a, b)` calls `b` on what `a` returns and owns the parameters of both. `F.mse_loss` is the mean of the
 # squared differences; `F.cross_entropy`, used further down, is the loss for classes. `torch.optim.SGD(...,
 # momentum=0.9)` and `torch.optim.Adam` remember something about each parameter between steps; that memory is their
-# *state*. None of them clears a gradient unless you say so.
+# *state*. None of them clears a gradient unless you say so. Parameters may be handed over in several *groups*, each with
+# settings, such as a learning rate, of its own.
 
 # %% [markdown]
 # ## Whom zero_grad() reaches
@@ -795,7 +796,7 @@ def _():
 # depends on numbers elsewhere.
 #
 # What follows goes deeper into three places where the meter bites, and then builds the pendulum
-# that explains this plot.
+# that explains this plot. Who does the spine alone reads *Tokens are rows too* of it.
 
 # %% [markdown]
 # ## None is not zero

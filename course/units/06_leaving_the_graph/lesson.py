@@ -145,8 +145,9 @@ for line in (
 # %% [markdown]
 # Three of these lines deserve a second look. `.cpu()` copies where there is something to move, and not here: the unit on
 # moving between devices shows a log that this spoiled. `.data` looks like `detach()`, and edits through it do not raise
-# the version of `y`: the unit on the graph shows what comes of that. And a flag set on what was detached starts a *new*
-# history, which does not lead back to `x`.
+# the version of `y`: the unit on the graph shows what comes of that. (The *version* counts a tensor's edits in place; by
+# it `backward()` notices that something it needs was edited.) And a flag set on what was detached starts a *new* history,
+# which does not lead back to `x`.
 #
 # Some programs have `detach()` on a line of its own. What is `y.requires_grad` after the line `y.detach()`, and what is it
 # after `y = y.detach()`? Answer with a list of two.
@@ -314,7 +315,7 @@ except RuntimeError as error:
 # switch on before, and one line after it asks whether the product of a tracked tensor is tracked:
 #
 # - A: `torch.no_grad()` on a line of its own
-# - B: `torch.inference_mode()` on a line of its own
+# - B: `torch.inference_mode()`, a stricter relative of `no_grad`, on a line of its own
 # - C: `torch.set_grad_enabled(False)` on a line of its own
 # - D: a `with torch.no_grad():` block that is over
 #
@@ -479,8 +480,8 @@ print(broken_evaluate(some_model, F.mse_loss, some_batches))
 
 # %% [markdown]
 # Repair it as `evaluate(model, loss_fn, batches)`. `batches` may be an iterator, which gives its batches only once;
-# `loss_fn` gives the mean over the rows of a batch, and batches differ in length. Return the mean over all rows as a float, with every module of the model
-# in evaluation.
+# `loss_fn` gives the mean over the rows of a batch, and batches differ in length. Return the mean over all rows as a
+# float, with every module of the model in evaluation.
 #
 # No output is tracked. Afterwards, also where an error in a batch comes out of the call, recording is switched as before,
 # and the model is as before, the `training` flag of every single module included: some may have been in evaluation.
@@ -588,7 +589,8 @@ def _():
 # The suspect is innocent of the charge, or nearly. `backward()` frees what its graph saved, and what an entry keeps after
 # that are the nodes themselves, as many of them at any size of batch. The culprits stand below it. A loss on which nobody
 # calls `backward()`, as in a validation without `no_grad`, keeps everything; so does one whose `backward()` was told to
-# retain. Step by step:
+# retain. Step by step, always with the same batch, so that what all the graphs share, the batch and the nodes of the
+# leaves, is counted once:
 
 # %% tags=["demonstration", "teaches:logs-and-graphs", "form:worked", "needs:graph-memory"]
 memory.growth(lambda keep: keep(loss_of_a_batch()), steps=8, variants=ways_to_log)
@@ -682,8 +684,8 @@ for entry in (loss.detach().cpu().numpy(), loss.item()):
         print(type(entry).__name__, "in a file:", error)
 
 # %% [markdown]
-# Some leaks have hardly any bytes. A sum or an average that is computed from tracked tensors gets a longer past with
-# every step:
+# Some leaks need no list, and where the operations behind them save no tensor, they have hardly any bytes. A sum or an
+# average that is computed from tracked tensors gets a longer past with every step:
 
 # %% tags=["demonstration", "teaches:endless-averages", "form:worked", "needs:logs-and-graphs"]
 w = torch.tensor(1.0, requires_grad=True)

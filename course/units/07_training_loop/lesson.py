@@ -7,7 +7,7 @@
 #
 # Exercises marked **spine** carry the unit. **Depth** goes further, **workshop** builds something to keep. Before most
 # results you are asked what you expect, and how sure you are, from 1 (a guess) to 5 (certain). A wrong guess costs
-# nothing.
+# nothing. Of a section that you pass over, run the cells all the same: later ones use what they define.
 
 # %% tags=["setup"]
 import copy
@@ -93,8 +93,9 @@ print(cases.HONEST)
 
 # %% [markdown]
 # The model is small: 64 pixels, 32 hidden units, 10 classes, and dropout between, which leaves out some hidden units at
-# random while the model trains. `make_optimizer` builds an SGD with momentum for the parameters that it is given. A
-# batch has 64 rows and goes through in parts of 24.
+# random while the model trains. `make_optimizer` builds an SGD with momentum for the parameters that it is given.
+# (Momentum keeps a *velocity* for each parameter, a fading sum of its gradients so far, and moves the parameter
+# against it.) A batch has 64 rows and goes through in parts of 24.
 
 
 # %% tags=["setup"]
@@ -307,9 +308,10 @@ check("epoch_batches")
 # ## One update
 #
 # The innermost part of the loop is where most of the units meet. A batch goes through in parts, each part's mean is
-# weighed by its share of the rows, the sum is clipped once, and the optimizer steps once. Whatever the size of the
-# parts, the weights then come out the same but for rounding, as long as no layer draws, as dropout does, or lets the
-# rows of a batch see each other, as batch norm does.
+# weighed by its share of the rows, the sum is clipped once, and the optimizer steps once. (To *clip*,
+# `nn.utils.clip_grad_norm_(parameters, max_norm)` shortens all gradients together where their common norm is over the
+# limit `max_norm`.) Whatever the size of the parts, the weights then come out the same but for rounding, as long as no
+# layer draws, as dropout does, or lets the rows of a batch see each other, as batch norm does.
 
 
 # %% tags=["demonstration", "teaches:one-update", "form:worked", "needs:micro-batches", "needs:padding", "needs:zero-grad"]
@@ -365,6 +367,8 @@ def _():
 
 
 # %% [markdown]
+# The score at the end of each epoch makes Python wait too, in both loops.
+#
 # On the accelerator the loop is the same loop. The model is moved before the optimizer is built, the data are moved
 # once, and the one tensor that the loop makes from nothing, the order, asks `x` where to go. While it runs, the order
 # of each epoch goes over, and two numbers of each epoch are waited for.
