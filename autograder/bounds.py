@@ -6,6 +6,9 @@ import sys
 import threading
 from collections.abc import Iterator
 
+#: Seconds of computing after which a block that goes on is ended once more.
+_AGAIN = 0.05
+
 
 class TooLong(BaseException):
     """A block took too long; no Exception, which the block itself would take for one of its data's."""
@@ -14,8 +17,11 @@ class TooLong(BaseException):
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
     """A block that is ended by TooLong after so many seconds of this process's own computing."""
+    rung = False
 
     def ring(*_):
+        nonlocal rung
+        rung = True
         raise TooLong
 
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
@@ -23,12 +29,27 @@ def at_most(seconds: float) -> Iterator[None]:
         yield
         return
     previous = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    # Again and again, because what is raised where an object is thrown away goes no further.
+    signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
     try:
         yield
+    except SystemError as error:  # what Python makes of it where it was making a syntax tree
+        if rung:
+            raise TooLong from error
+        raise
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        _stop()
         signal.signal(signal.SIGPROF, previous)
+
+
+def _stop() -> None:
+    """Stop the timer, which may ring once more before that is done."""
+    while True:
+        try:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            return
+        except TooLong:
+            continue
 
 
 @contextlib.contextmanager

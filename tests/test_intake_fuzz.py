@@ -92,4 +92,4 @@ def test_a_damaged_notebook_is_taken_or_refused_in_words(masters, tmp_path, assi
             assert (second.repairs, second.flags) == ((), ())
             assert [cell.source for cell in second.node.cells] == [cell.source for cell in taken.node.cells]
     # Damage that nothing survives would try nothing but the refusals.
-    assert EACH * 0.5 < readable < EACH
+    assert readable > EACH * 0.5

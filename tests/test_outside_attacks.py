@@ -1,5 +1,6 @@
 """The way in and the way out attacked: names, archives, lists, damaged notebooks, and what a spreadsheet gets."""
 
+import ast
 import csv
 import json
 import os
@@ -10,7 +11,7 @@ import zipfile
 import pytest
 from graded_class import CASES, course, enter
 
-from autograder import gradebook
+from autograder import bounds, gradebook
 from autograder.engine import outputs, runner
 from autograder.exports import export
 from autograder.folders import Folders, GradingError
@@ -192,6 +193,30 @@ def test_a_time_that_is_none_is_said_at_once(text):
 # --------------------------------------------------------------------------------------------------- damaged notebooks
 
 
+def test_a_block_that_catches_the_end_of_its_time_is_ended_again():
+    with pytest.raises(bounds.TooLong), bounds.at_most(0.1):
+        try:
+            while True:
+                pass
+        except bounds.TooLong:
+            while True:
+                pass
+    start = time.process_time()
+    while time.process_time() - start < 0.2:
+        pass  # and nothing rings behind it
+
+
+def test_what_interrupts_the_making_of_a_syntax_tree_is_no_error_of_ours():
+    with pytest.raises(bounds.TooLong), bounds.at_most(0.05):
+        start = time.process_time()
+        while time.process_time() - start < 5:
+            ast.parse("x = " + "-" * 50 + "1\n" * 2000)
+    with pytest.raises(SystemError), bounds.at_most(5):
+        raise SystemError("another one")
+
+
+# What is raised while an object is thrown away goes no further and is reported; the time rings once more then.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", ["time", "memory"])
 def test_a_notebook_that_takes_endless_reading_is_unreadable_and_no_more(master, monkeypatch, kind):
     content = good()
