@@ -6,7 +6,8 @@ The scheduler, the workers (one thread each) and the `grade` command are process
 need two cores. First the processor time that worker, command and scheduler spend on one more submission, tiny and of
 this course, and from it how many threads of workers one coordinator can keep busy. Then cells of a second and more of
 processor time without sleep, on one torch thread. What counts is what one more submission takes, the slope between two
-classes. The last line is `cluster N.Nx`: how many times faster two workers are than one.
+classes; beside it stands what two bare processes make of this machine. The last line is `cluster N.Nx`: how many times
+faster two workers are than one.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from grade import UNIT, own_course, tiny_course
 
 #: Seconds of processor time that a heavy cell takes, about.
 CELL_SECONDS = 1.5
-HEAVY = 2, 12
+HEAVY = 4, 28
 TINY = 20, 120
 OWN = 4, 44
 ROUNDS = 3
@@ -89,6 +90,23 @@ def times_for(seconds: float) -> int:
     start = time.process_time()
     names["work"](500)
     return max(1, round(500 * seconds / (time.process_time() - start)))
+
+
+def bare_speed_up(times: int) -> float:
+    """How many times faster this machine does the same work in two processes than in one, without any grader."""
+    program = f"import time\n{WORK}\ntorch.set_num_threads(1)\nwork(50)\ninput()\n"
+    program += f"start = time.perf_counter()\nwork({times})\nprint(time.perf_counter() - start)"
+
+    def seconds(number: int) -> float:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        processes = [subprocess.Popen([sys.executable, "-c", program], **pipes) for _ in range(number)]
+        time.sleep(10)  # until all have imported torch, and wait for a line
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        return statistics.mean(float(process.communicate()[0]) for process in processes)
+
+    return 2 * seconds(1) / seconds(2)
 
 
 @contextmanager
@@ -171,6 +189,7 @@ def speed_up(place: Path, rounds: int) -> float:
         shown = (statistics.median(run.wall for run in runs[number][n]) for number in (1, 2))
         print(f"{f'{n} submissions, start included, s':32}" + "".join(f"{value:14.1f}" for value in shown))
     print(f"{'one more submission, s':32}" + "".join(f"{found[number].wall:14.2f}" for number in (1, 2)))
+    print(f"two bare processes do the same work {bare_speed_up(5 * times):.1f} times as fast as one")
     return found[1].wall / found[2].wall
 
 

@@ -1,11 +1,11 @@
 """The way in and the way out attacked: names, archives, lists, damaged notebooks, and what a spreadsheet gets."""
 
-import ast
 import csv
 import json
 import os
 import struct
 import time
+import traceback
 import zipfile
 
 import pytest
@@ -206,17 +206,17 @@ def test_a_block_that_catches_the_end_of_its_time_is_ended_again():
         pass  # and nothing rings behind it
 
 
-def test_what_interrupts_the_making_of_a_syntax_tree_is_no_error_of_ours():
+def test_what_python_makes_of_the_end_of_time_within_a_syntax_tree_is_no_error_of_ours():
     with pytest.raises(bounds.TooLong), bounds.at_most(0.05):
-        start = time.process_time()
-        while time.process_time() - start < 5:
-            ast.parse("x = " + "-" * 50 + "1\n" * 2000)
+        try:
+            while True:
+                pass
+        except bounds.TooLong as error:
+            raise SystemError("AST constructor recursion depth mismatch") from error
     with pytest.raises(SystemError), bounds.at_most(5):
         raise SystemError("another one")
 
 
-# What is raised while an object is thrown away goes no further and is reported; the time rings once more then.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", ["time", "memory"])
 def test_a_notebook_that_takes_endless_reading_is_unreadable_and_no_more(master, monkeypatch, kind):
     content = good()
@@ -230,10 +230,29 @@ def test_a_notebook_that_takes_endless_reading_is_unreadable_and_no_more(master,
         monkeypatch.setattr(taking, "MEMORY", 256 << 20)
         content["metadata"]["x"] = "@"
         data = json.dumps(content).encode().replace(b'"@"', b"[" + b'{"a":{}},' * (1 << 20) + b"0]")
-    taken = read(data, master)
-    assert taken.status == "unreadable" and taken.node is None
-    assert taken.message.startswith("problem1.ipynb: It took more than") and "Ask for it again" in taken.message
-    assert read(good(), master).status == "readable"
+
+    def found():
+        taken = read(data, master)
+        assert taken.status == "unreadable" and taken.node is None
+        assert taken.message.startswith("problem1.ipynb: It took more than") and "Ask for it again" in taken.message
+        assert read(good(), master).status == "readable"
+
+    in_a_child(found)
+
+
+def in_a_child(check):
+    """Runs the check in a process of its own: what is interrupted anywhere may be something that other tests share."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            check()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("points", [10**400, -(10**400), 1e308, "\x1b", None])
