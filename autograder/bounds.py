@@ -6,50 +6,40 @@ import sys
 import threading
 from collections.abc import Iterator
 
-#: Seconds of computing after which a block that goes on is ended once more.
-_AGAIN = 0.05
-
 
 class TooLong(BaseException):
     """A block took too long; no Exception, which the block itself would take for one of its data's."""
 
 
-@contextlib.contextmanager
-def at_most(seconds: float) -> Iterator[None]:
+class at_most:
     """A block that is ended by TooLong after so many seconds of this process's own computing."""
-    rung = False
 
-    def ring(*_):
-        nonlocal rung
-        rung = True
-        raise TooLong
-
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+    def __init__(self, seconds: float):
+        self._seconds = seconds
         # Signals come to the main thread alone; a formgrader that grades elsewhere is watched by its user.
-        yield
-        return
-    previous = signal.signal(signal.SIGPROF, ring)
-    # Again and again, because what is raised where an object is thrown away goes no further.
-    signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
-    try:
-        yield
-    except SystemError as error:  # what Python makes of it where it was making a syntax tree
-        if rung:
-            raise TooLong from error
-        raise
-    finally:
-        _stop()
-        signal.signal(signal.SIGPROF, previous)
+        self._rings = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        self._rung, self._previous = False, None
 
+    def __enter__(self) -> None:
+        if self._rings:
+            self._previous = signal.signal(signal.SIGPROF, self._ring)
+            # Again and again, because what is raised where an object is thrown away goes no further.
+            signal.setitimer(signal.ITIMER_PROF, self._seconds, self._seconds)
 
-def _stop() -> None:
-    """Stop the timer, which may ring once more before that is done."""
-    while True:
-        try:
+    def __exit__(self, kind, error, trace) -> None:
+        if self._rings:
             signal.setitimer(signal.ITIMER_PROF, 0)
-            return
-        except TooLong:
-            continue
+            signal.signal(signal.SIGPROF, self._previous)
+        if self._rung and isinstance(error, SystemError):  # what Python makes of it where it was making a syntax tree
+            raise TooLong from error
+
+    def _ring(self, number, frame) -> None:
+        while frame is not None:
+            if frame.f_code is at_most.__exit__.__code__:
+                return  # the block is being left, and nothing may keep that from stopping the timer
+            frame = frame.f_back
+        self._rung = True
+        raise TooLong
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import signal
 import struct
 import time
 import traceback
@@ -204,6 +205,22 @@ def test_a_block_that_catches_the_end_of_its_time_is_ended_again():
     start = time.process_time()
     while time.process_time() - start < 0.2:
         pass  # and nothing rings behind it
+
+
+def test_a_ring_while_the_block_is_left_neither_comes_through_nor_keeps_the_timer_running(monkeypatch):
+    stop = signal.setitimer
+
+    def stop_late(which, *seconds):
+        if seconds == (0,):
+            signal.raise_signal(signal.SIGPROF)
+        return stop(which, *seconds)
+
+    monkeypatch.setattr(bounds.signal, "setitimer", stop_late)
+    before = signal.getsignal(signal.SIGPROF)
+    with bounds.at_most(60):
+        pass
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGPROF) == before
 
 
 def test_what_python_makes_of_the_end_of_time_within_a_syntax_tree_is_no_error_of_ours():
