@@ -84,15 +84,12 @@ def grade(
     masters = {assignment: Master.of(folders, assignment) for assignment in assignments}
     makings = Makings(folders, settings, masters)
     done, waiting = _sort_out(folders, submissions, settings, masters, makings, options)
-    run = _Run(folders, settings, masters, options, makings)
+    run, before = _Run(folders, settings, masters, options, makings), len(done)
     try:
-        for graded in run.grade(waiting):
-            done.append(graded)
+        done.extend(run.grade(waiting))
     except KeyboardInterrupt:
-        kept = len(run.graded)
-        print(
-            f"\nInterrupted: {kept} of {len(waiting)} are graded and kept; the same command goes on.", file=sys.stderr
-        )
+        kept = f"{len(done) - before} of {len(waiting)} are graded and kept"
+        print(f"\nInterrupted: {kept}; the same command goes on.", file=sys.stderr)
         raise
     _bring_pages_up_to_date(folders, assignments, done)
     done.sort(key=lambda graded: (graded.unit, graded.student))
@@ -290,8 +287,7 @@ class _Run:
         self._folders, self._settings, self._masters, self._options = folders, settings, masters, options
         self._makings = makings
         self.report: sandbox.Report | None = None
-        self.graded: list[Graded] = []
-        #: (assignment, student) -> the result before this run, and what had changed since.
+        #: With `regrade`, (assignment, student) -> the result before this run, and what had changed since.
         self.earlier: dict[tuple[str, str], tuple[dict, list[Change]]] = {}
 
     def grade(self, waiting: list[Submission]) -> Iterator[Graded]:
@@ -303,7 +299,6 @@ class _Run:
             for submission, outcome in self._outcomes(waiting):
                 graded = self._keep(writer, pages, submission, outcome)
                 bar.update(task, advance=1, description=f"{graded.student} {graded.status}")
-                self.graded.append(graded)
                 yield graded
         if not _is_strong(self.report):
             _warn_of_weakness(self.report)
@@ -313,7 +308,7 @@ class _Run:
         unit, student = submission.assignment, submission.student
         try:
             made_of = self._makings.of(unit, student)
-            if earlier := self._folders.result(unit, student):
+            if self._options.regrade and (earlier := self._folders.result(unit, student)):
                 self.earlier[unit, student] = earlier, changes(earlier.get("made_of"), made_of)
             return _keep(self._folders, writer, pages, submission, outcome, made_of)
         except gradebook.NotWritten as error:
