@@ -49,3 +49,38 @@ def pytest_make_collect_report(collector):
     report = yield
     fail_if_skipped(report)
     return report
+
+
+# --- of a module about one unit, whose UNIT names it ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lesson(request):
+    """The unit's lesson as its author wrote it."""
+    from autograder import lessons  # takes a second, which most tests need not wait for
+
+    return lessons.read(request.module.UNIT)
+
+
+@pytest.fixture(scope="module")
+def run(lesson):
+    """What the lesson's cells defined and printed, run as a whole."""
+    from lesson_runs import executed
+
+    return executed(lesson)
+
+
+@pytest.fixture(scope="module")
+def exercises(lesson):
+    """The exercises of the unit's cases.py, by name."""
+    from autogradlab.exercises import load_cases
+
+    return load_cases(lesson.directory / "cases.py")
+
+
+@pytest.fixture(scope="module")
+def references(lesson):
+    """The unit's solutions, by the exercises' names."""
+    from autograder import lessons
+
+    return lessons.references(lesson)

@@ -13,30 +13,14 @@ import torch
 from autogradlab import commit, predictions
 from autogradlab.case import Case
 from autogradlab.diagnosis import judge
-from autogradlab.exercises import load_cases
 from autogradlab.observation import observe
 from autogradlab.recorded import SEED, visible
 from claims import claims
-from lesson_runs import executed, prose, unanswered
+from lesson_runs import prose, unanswered
 
 from autograder import lessons
 
 UNIT = "01_creating_tensors"
-
-
-@pytest.fixture(scope="module")
-def lesson():
-    return lessons.read(UNIT)
-
-
-@pytest.fixture(scope="module")
-def run(lesson):
-    return executed(lesson)
-
-
-@pytest.fixture(scope="module")
-def exercises(lesson):
-    return load_cases(lesson.directory / "cases.py")
 
 
 def shown(run, beginning):

@@ -13,11 +13,10 @@ import pytest
 import torch
 from autogradlab import accelerator, commit, memory, predictions
 from autogradlab.diagnosis import judge
-from autogradlab.exercises import load_cases
 from autogradlab.observation import observe
 from autogradlab.recorded import visible
 from claims import claims
-from lesson_runs import executed, prose, unanswered
+from lesson_runs import prose, unanswered
 
 from autograder import lessons
 from autograder.engine.knowledge import devices_for
@@ -25,21 +24,6 @@ from autograder.engine.knowledge import devices_for
 UNIT = "02_moving_between_devices"
 
 pytestmark = pytest.mark.skipif(not accelerator.is_available(), reason=accelerator.why_unavailable() or "")
-
-
-@pytest.fixture(scope="module")
-def lesson():
-    return lessons.read(UNIT)
-
-
-@pytest.fixture(scope="module")
-def run(lesson):
-    return executed(lesson)
-
-
-@pytest.fixture(scope="module")
-def exercises(lesson):
-    return load_cases(lesson.directory / "cases.py")
 
 
 @pytest.fixture(scope="module")

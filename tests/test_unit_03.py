@@ -13,55 +13,14 @@ import pytest
 import torch
 from autogradlab import commit, predictions
 from autogradlab.costs import Meter
-from autogradlab.diagnosis import judge
-from autogradlab.exercises import load_cases
-from autogradlab.recorded import visible
 from claims import claims
-from lesson_runs import executed
+from lesson_runs import nodes_behind, tracked, verdict
 from torch import nn
 
 from autograder import lessons
 
 UNIT = "03_building_the_graph"
 CATALOGUE = Path(__file__).parent.parent / "course" / "misconceptions.toml"
-
-
-@pytest.fixture(scope="module")
-def lesson():
-    return lessons.read(UNIT)
-
-
-@pytest.fixture(scope="module")
-def run(lesson):
-    return executed(lesson)
-
-
-@pytest.fixture(scope="module")
-def exercises(lesson):
-    return load_cases(lesson.directory / "cases.py")
-
-
-def shown(lesson, exercise, program):
-    """The verdict on a program, with no wrong program at hand."""
-    reference = lessons.references(lesson)[exercise.name]
-    return judge(exercise, visible(exercise, program), visible(exercise, reference), [])
-
-
-def tracked(*values):
-    """Tracked leaves of float32: a number makes a 0-dim one, a list a vector."""
-    leaves = [torch.tensor(value, dtype=torch.float32, requires_grad=True) for value in values]
-    return leaves if len(leaves) > 1 else leaves[0]
-
-
-def nodes_behind(tensor):
-    """All nodes behind a tensor, each once."""
-    seen, waiting = [], [tensor.grad_fn]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.append(node)
-            waiting += [following for following, _ in node.next_functions]
-    return seen
 
 
 def kept_tensors(node):
@@ -400,7 +359,7 @@ def test_the_graphs_to_count_are_deep_and_have_routes_by_the_billion(lesson, run
             met.append((max(run.names["routes"](tensor).values()), len(nodes_behind(tensor))))
         return count(tensor)
 
-    assert shown(lesson, exercises["count_nodes"], noting).status == "right"
+    assert verdict(lesson, exercises["count_nodes"], noting).status == "right"
     assert max(routes for routes, _ in met) > 10**9 and max(nodes for _, nodes in met) > 300
 
     def deep(calls):
@@ -590,7 +549,7 @@ def test_the_pieces_are_judged_on_vectors_between_a_half_and_2(lesson, run, exer
         return fate(piece, same, values)
 
     monkeypatch.setitem(cases, "fate", noting)
-    assert shown(lesson, exercises["edited"], lessons.references(lesson)["edited"]).status == "right"
+    assert verdict(lesson, exercises["edited"], lessons.references(lesson)["edited"]).status == "right"
     assert len(given) >= 8 and all(values.dim() == 1 for values in given)
     assert all(0.5 <= value <= 2 for values in given for value in values.tolist())
 
@@ -867,9 +826,9 @@ def test_the_answers_of_the_lesson_count_draw_and_judge_its_own_graphs(run):
 
 
 def test_the_broken_programs_of_the_lesson_are_wrong(run, exercises, lesson):
-    assert not shown(lesson, exercises["scaled_leaf"], run.names["broken_scaled_leaf"]).met[0]
-    assert not shown(lesson, exercises["count_nodes"], run.names["broken_count_nodes"]).met[0]
-    around = shown(lesson, exercises["safe_sqrt"], lambda x: torch.where(x > 0, x.sqrt(), 0.0))
+    assert not verdict(lesson, exercises["scaled_leaf"], run.names["broken_scaled_leaf"]).met[0]
+    assert not verdict(lesson, exercises["count_nodes"], run.names["broken_count_nodes"]).met[0]
+    around = verdict(lesson, exercises["safe_sqrt"], lambda x: torch.where(x > 0, x.sqrt(), 0.0))
     assert around.met == [True, True, False, False, False]
 
 
@@ -915,14 +874,14 @@ def test_each_piece_returns_the_loss_of_its_twin_without_an_edit(run):
 
 @pytest.mark.parametrize("answer", [None, "fine", 3, ["right"], "Right"])
 def test_a_verdict_of_any_form_is_a_miss_in_words(lesson, exercises, answer):
-    verdict = shown(lesson, exercises["edited"], lambda piece: answer)
-    assert verdict.status == "wrong" and "none of right, wrong, raises" in verdict.difference.words
+    found = verdict(lesson, exercises["edited"], lambda piece: answer)
+    assert found.status == "wrong" and "none of right, wrong, raises" in found.difference.words
 
 
 @pytest.mark.parametrize("answer", [None, 3, [1, 2], "x"])
 def test_routes_of_any_form_are_a_miss_in_words(lesson, exercises, answer):
-    verdict = shown(lesson, exercises["routes"], lambda tensor: answer)
-    assert verdict.status == "wrong" and "and no dict" in verdict.difference.words
+    found = verdict(lesson, exercises["routes"], lambda tensor: answer)
+    assert found.status == "wrong" and "and no dict" in found.difference.words
 
 
 @pytest.mark.parametrize(
@@ -938,8 +897,8 @@ def test_routes_of_any_form_are_a_miss_in_words(lesson, exercises, answer):
     ],
 )
 def test_a_picture_that_cannot_be_read_is_a_miss_in_words(lesson, exercises, text, words):
-    verdict = shown(lesson, exercises["picture"], lambda tensor, names: text)
-    assert verdict.status == "wrong" and words in verdict.difference.words
+    found = verdict(lesson, exercises["picture"], lambda tensor, names: text)
+    assert found.status == "wrong" and words in found.difference.words
 
 
 def test_a_picture_is_read_as_graphviz_reads_it(run):

@@ -11,60 +11,15 @@ from pathlib import Path
 import pytest
 import torch
 from autogradlab import commit, memory, predictions
-from autogradlab.diagnosis import judge
-from autogradlab.exercises import load_cases
 from autogradlab.recorded import visible
 from claims import claims
-from lesson_runs import executed, prose, unanswered
+from lesson_runs import nodes_behind, prose, tracked, unanswered, verdict
 from torch.nn import functional as F
 
 from autograder import lessons
 
 UNIT = "04_running_backward"
 CATALOGUE = Path(__file__).parent.parent / "course" / "misconceptions.toml"
-
-
-@pytest.fixture(scope="module")
-def lesson():
-    return lessons.read(UNIT)
-
-
-@pytest.fixture(scope="module")
-def run(lesson):
-    return executed(lesson)
-
-
-@pytest.fixture(scope="module")
-def exercises(lesson):
-    return load_cases(lesson.directory / "cases.py")
-
-
-@pytest.fixture(scope="module")
-def references(lesson):
-    return lessons.references(lesson)
-
-
-def shown(lesson, exercise, program):
-    """The verdict on a program, with no wrong program at hand."""
-    reference = lessons.references(lesson)[exercise.name]
-    return judge(exercise, visible(exercise, program), visible(exercise, reference), [])
-
-
-def tracked(*values):
-    """Tracked leaves of float32: a number makes a 0-dim one, a list a vector."""
-    leaves = [torch.tensor(value, dtype=torch.float32, requires_grad=True) for value in values]
-    return leaves if len(leaves) > 1 else leaves[0]
-
-
-def nodes_behind(tensor):
-    """All nodes behind a tensor, each once."""
-    seen, waiting = [], [tensor.grad_fn]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.append(node)
-            waiting += [following for following, _ in node.next_functions]
-    return seen
 
 
 # --- the story -------------------------------------------------------------------------------------------------------
@@ -574,7 +529,7 @@ def test_the_passes_are_judged_on_fresh_leaves_between_a_half_and_2(lesson, exer
 
     for letter, piece in list(pieces.items()):
         monkeypatch.setitem(pieces, letter, noting(piece))
-    assert shown(lesson, exercises["again"], lessons.references(lesson)["again"]).status == "right"
+    assert verdict(lesson, exercises["again"], lessons.references(lesson)["again"]).status == "right"
     assert len(given) >= 9 and all(leaf and grad is None for _, leaf, grad in given)
     assert all(values.dim() == 1 and values.min() >= 0.5 and values.max() <= 2 for values, _, _ in given)
 
@@ -1181,21 +1136,21 @@ def test_the_verdicts_on_the_passes_are_what_they_leave(run, references):
 
 @pytest.mark.parametrize("answer", [None, "fine", 2, ["once"], "Once"])
 def test_a_verdict_of_any_form_is_a_miss_in_words(lesson, exercises, answer):
-    verdict = shown(lesson, exercises["again"], lambda piece: answer)
-    assert verdict.status == "wrong" and "none of raises, none, once, twice, more" in verdict.difference.words
+    found = verdict(lesson, exercises["again"], lambda piece: answer)
+    assert found.status == "wrong" and "none of raises, none, once, twice, more" in found.difference.words
 
 
 @pytest.mark.parametrize("answer", [None, 3, [1, 2], "x"])
 def test_gradients_of_any_form_are_a_miss_in_words(lesson, exercises, answer):
-    verdict = shown(lesson, exercises["my_backward"], lambda loss: answer)
-    assert verdict.status == "wrong" and "and no dict" in verdict.difference.words
+    found = verdict(lesson, exercises["my_backward"], lambda loss: answer)
+    assert found.status == "wrong" and "and no dict" in found.difference.words
 
 
 def test_the_broken_programs_of_the_lesson_are_wrong(lesson, run, exercises):
-    joined = shown(lesson, exercises["joined"], run.names["broken_joined"])
+    joined = verdict(lesson, exercises["joined"], run.names["broken_joined"])
     assert joined.met == [True, False, False]
-    assert not shown(lesson, exercises["fd_grad"], run.names["broken_fd_grad"]).met[0]
-    assert not any(shown(lesson, exercises["Bend"], run.names["BrokenBend"]).met)
+    assert not verdict(lesson, exercises["fd_grad"], run.names["broken_fd_grad"]).met[0]
+    assert not any(verdict(lesson, exercises["Bend"], run.names["BrokenBend"]).met)
 
 
 @claims(

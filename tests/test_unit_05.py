@@ -16,10 +16,10 @@ import torch
 from autogradlab import commit, predictions, reveal
 from autogradlab.costs import Meter
 from autogradlab.diagnosis import Candidate, judge
-from autogradlab.exercises import define, load_cases
+from autogradlab.exercises import define
 from autogradlab.recorded import visible
 from claims import claims
-from lesson_runs import executed, unanswered
+from lesson_runs import tracked, unanswered
 from torch import nn
 from torch.nn import functional as F
 
@@ -27,27 +27,6 @@ from autograder import lessons
 
 UNIT = "05_accumulating_gradients"
 SCRIPT = Path(__file__).parent.parent / "scripts" / "make_digits.py"
-
-
-@pytest.fixture(scope="module")
-def lesson():
-    return lessons.read(UNIT)
-
-
-@pytest.fixture(scope="module")
-def run(lesson):
-    return executed(lesson)
-
-
-@pytest.fixture(scope="module")
-def exercises(lesson):
-    return load_cases(lesson.directory / "cases.py")
-
-
-def tracked(*values):
-    """Tracked leaves of float32: a number makes a 0-dim one, a list a vector."""
-    leaves = [torch.tensor(value, dtype=torch.float32, requires_grad=True) for value in values]
-    return leaves if len(leaves) > 1 else leaves[0]
 
 
 # --- the story -------------------------------------------------------------------------------------------------------

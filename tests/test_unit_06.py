@@ -10,11 +10,8 @@ import numpy
 import pytest
 import torch
 from autogradlab import commit, memory, predictions
-from autogradlab.diagnosis import judge
-from autogradlab.exercises import load_cases
-from autogradlab.recorded import visible
 from claims import claims
-from lesson_runs import executed, prose, unanswered
+from lesson_runs import executed, prose, unanswered, verdict
 from torch import nn
 from torch.nn import functional as F
 
@@ -23,31 +20,10 @@ from autograder import lessons
 UNIT = "06_leaving_the_graph"
 
 
-@pytest.fixture(scope="module")
-def lesson():
-    return lessons.read(UNIT)
-
-
-@pytest.fixture(scope="module")
-def run(lesson):
-    return executed(lesson)
-
-
-@pytest.fixture(scope="module")
-def exercises(lesson):
-    return load_cases(lesson.directory / "cases.py")
-
-
 def shown(run, beginning):
     """The one line of the output that begins like this, without its beginning."""
     (line,) = [line for line in run.output.splitlines() if line.startswith(beginning)]
     return line.removeprefix(beginning).strip()
-
-
-def verdict(lesson, exercise, program):
-    """The verdict on a program, with no wrong program at hand."""
-    reference = lessons.references(lesson)[exercise.name]
-    return judge(exercise, visible(exercise, program), visible(exercise, reference), [])
 
 
 def tracked(values):

@@ -12,11 +12,10 @@ import pytest
 import torch
 from autogradlab import counters, memory, predictions
 from autogradlab.diagnosis import judge
-from autogradlab.exercises import load_cases
 from autogradlab.predictions import commit, reveal
 from autogradlab.recorded import visible
 from claims import claims
-from lesson_runs import executed, unanswered
+from lesson_runs import unanswered
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -41,26 +40,6 @@ FAULTS = {
     "L": "A10",
     "M": "A12",
 }
-
-
-@pytest.fixture(scope="module")
-def lesson():
-    return lessons.read(UNIT)
-
-
-@pytest.fixture(scope="module")
-def run(lesson):
-    return executed(lesson)
-
-
-@pytest.fixture(scope="module")
-def exercises(lesson):
-    return load_cases(lesson.directory / "cases.py")
-
-
-@pytest.fixture(scope="module")
-def references(lesson):
-    return lessons.references(lesson)
 
 
 def shown(run, beginning):

@@ -7,6 +7,9 @@ import types
 import warnings
 
 import pytest
+import torch
+from autogradlab.diagnosis import judge
+from autogradlab.recorded import visible
 
 from autograder import lessons
 
@@ -38,3 +41,26 @@ def unanswered(lesson, cells):
 def prose(lesson):
     """All text of the lesson in one line."""
     return " ".join(" ".join(cell.source for cell in lesson.cells if cell.kind == "markdown").split())
+
+
+def verdict(lesson, exercise, program):
+    """The verdict on a program in the visible cases, with no wrong program at hand."""
+    reference = lessons.references(lesson)[exercise.name]
+    return judge(exercise, visible(exercise, program), visible(exercise, reference), [])
+
+
+def tracked(*values):
+    """Tracked leaves of float32: a number makes a 0-dim one, a list a vector."""
+    leaves = [torch.tensor(value, dtype=torch.float32, requires_grad=True) for value in values]
+    return leaves if len(leaves) > 1 else leaves[0]
+
+
+def nodes_behind(tensor):
+    """All nodes behind a tensor, each once."""
+    seen, waiting = [], [tensor.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.append(node)
+            waiting += [following for following, _ in node.next_functions]
+    return seen
