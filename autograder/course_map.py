@@ -45,8 +45,7 @@ class Section:
     @property
     def minutes(self) -> float:
         """What reading, running and answering take."""
-        texts = [_words(cell.source) for cell in self.cells if cell.kind == "markdown"]
-        reading = sum(words for words in texts) / WORDS_A_MINUTE
+        reading = sum(_words(cell.source) for cell in self.cells if cell.kind == "markdown") / WORDS_A_MINUTE
         running = sum(
             PREDICTION if cell.role == "prediction" else DEMONSTRATION
             for cell in self.cells
@@ -81,6 +80,7 @@ class CourseMap:
         self.course = course
         self.lessons = [read(unit, course) for unit in units(course)]
         self._sections = {lesson.unit: sections(lesson) for lesson in self.lessons}
+        self._everything = [section for found in self._sections.values() for section in found]
 
     # ------------------------------------------------------------------------------------------------- what is spine
 
@@ -93,12 +93,11 @@ class CourseMap:
         What shows no concept leads in or sums up, and belongs to it too, but for the warm-ups, what is to be kept, and
         where it bites.
         """
-        everything = [section for found in self._sections.values() for section in found]
         first: dict[str, Section] = {}
-        for section in everything:
+        for section in self._everything:
             for concept in section.tagged("teaches") if section.answer is None else ():
                 first.setdefault(concept, section)
-        chosen = {one for one in everything if _leads(one)}
+        chosen = {one for one in self._everything if _leads(one)}
         wanted: list[str] = []
         for found in self._sections.values():
             for place, section in enumerate(found):
@@ -191,8 +190,7 @@ class CourseMap:
     def _plans(self, spine: float) -> str:
         """What to do in about one, three and ten hours."""
         begun, _ = self.minutes(self.lessons[0])
-        every = [section for found in self._sections.values() for section in found]
-        kept = [one for one in every if one.answer is None or "workshop" not in one.answer.tagged("tier")]
+        kept = [one for one in self._everything if one.answer is None or "workshop" not in one.answer.tagged("tier")]
         long = sum(section.minutes for section in kept)
         return (
             f"In an hour: the spine of {_numbered(self.lessons[0])}, {_duration(begun)}. In three: the spine of the "

@@ -96,6 +96,13 @@ def test_a_wrong_answer_is_told_what_to_do_and_where_the_hints_stand(notebook):
     assert "Hint 2 of 2" in notebook.show(checked).text
 
 
+def test_a_prediction_has_no_smaller_case_than_the_variant_that_was_chosen(notebook):
+    notebook.run("def meter_reading():\n    return 7, [1, 2, 3]\n")
+    for _ in range(3):
+        shown = notebook.show(checked, "meter_reading")
+        assert "Next: change your answer" in shown.text and "smaller" not in shown.text
+
+
 def test_a_third_miss_leads_to_the_demonstration_in_the_notebook(notebook):
     notebook.run(ADDING)
     for _ in range(2):

@@ -66,6 +66,16 @@ def test_who_does_the_spine_alone_is_shown_all_that_its_exercises_need(whole):
                 shown |= section.tagged("teaches")
 
 
+def test_what_calls_itself_depth_or_a_workshop_is_not_on_the_spine(whole):
+    further = [
+        section
+        for found in whole._sections.values()
+        for section in found
+        if section.answer is None and re.match(r"#+ .*\n#?\s*(Depth|Workshop)\.", section.cells[0].source)
+    ]
+    assert len(further) > 10 and not any(map(whole.is_on_the_spine, further))
+
+
 def test_each_notebook_says_its_place_and_links_to_its_neighbours(whole):
     for number, lesson in enumerate(whole.lessons, 1):
         text = whole.below_title(lesson)
