@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from autograder.lessons import COURSE, Cell, ContentError, Lesson, Problem, read, units
+from autograder.lessons import COURSE, Cell, ContentError, Lesson, Problem, read, regions, units
 
 #: Words of text read in a minute: the mean over 190 studies of silent reading (Brysbaert 2019, J. Memory & Language).
 WORDS_A_MINUTE = 238
 #: Minutes to run a demonstration and look at what it shows, and to think about a prediction.
 DEMONSTRATION, PREDICTION = 0.5, 1.0
-#: Minutes for an exercise, and for each line of its solution.
+#: Minutes for an exercise, and for each line of its solution that the learner writes.
 EXERCISE, LINE = 2.0, 0.5
 _BEGIN, _END = "<!-- course map, made by `python3 run.py build` -->", "<!-- end of the course map -->"
 
@@ -53,8 +53,10 @@ class Section:
         )
         if self.answer is None:
             return reading + running
-        lines = [line for line in self.answer.source.splitlines() if line.strip() and "SOLUTION" not in line]
-        return reading + running + EXERCISE + LINE * len(lines)
+        solution = "\n".join(regions(self.answer.source.splitlines()))
+        given = _words(self.answer.source) - _words(solution)
+        written = sum(bool(line.strip()) for line in solution.splitlines())
+        return reading + running + given / WORDS_A_MINUTE + EXERCISE + LINE * written
 
 
 def _words(text: str) -> int:

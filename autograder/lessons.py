@@ -307,7 +307,7 @@ def _exercises(file, cells):
             name=name,
             solution="\n".join(line for line in lines if not SOLUTION_MARKER.search(line)),
             stub=_stub(file, cell),
-            regions=_regions(lines),
+            regions=regions(lines),
             points=points.get(f"{name}_tests", 0),
             tags=cell.tags,
             line=cell.line,
@@ -331,7 +331,8 @@ def _stub(file, cell):
     return node.source
 
 
-def _regions(lines):
+def regions(lines):
+    """What stands between the solution's marks, each stretch as one text."""
     regions, inside = [], None
     for line in lines:
         if "BEGIN SOLUTION" in line:

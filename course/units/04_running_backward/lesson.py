@@ -140,7 +140,7 @@ graph.steps((w * x + 1.0) ** 2, names={"w": w, "x": x})
 commit("two_routes", answer=None, confidence=None, answers=2)
 
 
-# %% tags=["demonstration", "teaches:local-slopes", "form:worked", "needs:routes-and-nodes"]
+# %% tags=["demonstration", "teaches:local-slopes", "form:worked"]
 @reveal("two_routes", see="Two routes", answers=2)
 def _():
     w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)

@@ -368,12 +368,15 @@ def _():
 
 # %% [markdown]
 # The score at the end of each epoch makes Python wait too, in both loops.
+
+# %% [markdown]
+# ## The same loop on the accelerator
 #
 # On the accelerator the loop is the same loop. The model is moved before the optimizer is built, the data are moved
 # once, and the one tensor that the loop makes from nothing, the order, asks `x` where to go. While it runs, the order
 # of each epoch goes over, and two numbers of each epoch are waited for.
 
-# %% tags=["demonstration", "teaches:one-update", "form:worked", "needs:passengers", "needs:few-trips", "needs:host-waits"]
+# %% tags=["demonstration", "teaches:loop-anatomy", "form:worked", "needs:passengers", "needs:few-trips", "needs:host-waits"]
 model = network(dropout=0.0).to(device)
 there = tuple(tensor[:150].to(device) for tensor in train)
 away = tuple(tensor.to(device) for tensor in held_out)
