@@ -1,14 +1,9 @@
 """The `grade` command: what changed is graded by the engine, several at a time, and written by one writer."""
 
-import atexit
 import json
-import pickle
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, fields
-from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,24 +14,20 @@ from autograder import cluster, feedback, gradebook, junit, penalties, private, 
 from autograder.autograded import is_half_done
 from autograder.engine.job import Job, Settings, Submission, examine
 from autograder.engine.limits import Limits
-from autograder.engine.parent import end_with_parent
 from autograder.engine.seeds import Seeds
 from autograder.engine.supervisor import EngineError, make_parent
 from autograder.folders import Folders, GradingError, versions
 from autograder.graded import STATUSES, Graded
 from autograder.intake import Master
+from autograder.jobs import Jobs
 from autograder.marks import marks
 from autograder.regrading import Change, Makings, changes, exercises_of, moves
 from autograder.summary import entries, progress, summarise
 
-#: Submissions that wait in a process beside the one it grades.
-AHEAD = 2
 TOO_WEAK = (
     "The sandbox is {level} here and has to be STANDARD: learners' code could reach files, the network or the grader. "
     "Grade on Linux (WSL2 or a container will do), or {remedy}."
 )
-#: How often a submission is tried whose grading ended the process that did it.
-TRIES = 2
 
 
 @dataclass(frozen=True)
@@ -271,13 +262,6 @@ def _refusal(error: OSError, folder: Path) -> str:
     return f"{place} cannot be read or written: {error.strerror}. Mend that and run the same command again."
 
 
-@dataclass
-class _Failure:
-    """Why the grader could not grade a submission."""
-
-    reason: str
-
-
 class _Run:
     """One run over a class; `report` says what the sandbox enforces, once something had to be graded."""
 
@@ -317,7 +301,7 @@ class _Run:
             return Graded(unit, student, "not graded", _refusal(error, submission.folder))
 
     def _outcomes(self, waiting: list[Submission]) -> Iterator[tuple[Submission, object]]:
-        """Yields each submission with its results or a _Failure, from this machine or from those of a cluster."""
+        """Yields each submission with its results, or with why there are none, from this machine or from a cluster."""
         if not self._options.scheduler:
             yield from self._outcomes_here(waiting)
             return
@@ -326,98 +310,20 @@ class _Run:
         with cluster.opened(options.scheduler, self._settings, self._masters, strong, weak) as workers:
             for submission, outcome in workers.grade(waiting):
                 self.report = workers.report
-                yield submission, _Failure(outcome) if isinstance(outcome, str) else outcome
+                yield submission, outcome
 
     def _outcomes_here(self, waiting: list[Submission]) -> Iterator[tuple[Submission, object]]:
-        """Yields each submission with its results or a _Failure; a process that ends is replaced."""
-        remaining, tries = list(waiting), dict.fromkeys(waiting, 0)
-        while remaining:
-            lost: list[Submission] = []
-            # After a process has ended, one at a time: so the submission that ends it costs no other.
-            jobs = 1 if any(tries.values()) else min(self._options.jobs, len(remaining))
-            # What every process needs goes by way of a file: a process that ended while it was being started would have
-            # the other end of the pipe wait for ever.
-            with tempfile.NamedTemporaryFile(delete=False) as file:
-                pickle.dump((self._settings, self._masters), file)
-            pool = ProcessPoolExecutor(jobs, get_context("spawn"), _start, (file.name,))
-            try:
-                self._examine(pool, jobs)
-                for submission, future in _completed(pool, remaining, jobs * (1 + AHEAD)):
-                    error = future.exception()
-                    if error is None:
-                        yield submission, future.result()
-                    elif isinstance(error, BrokenExecutor):
-                        lost.append(submission)
-                    else:
-                        yield submission, _Failure(f"{type(error).__name__}: {error}")
-            finally:
-                pool.shutdown(cancel_futures=True)
-                Path(file.name).unlink()
-            if lost:
-                tries[lost[0]] += 1
-            remaining = [submission for submission in lost if tries[submission] < TRIES]
-            for submission in lost:
-                if tries[submission] >= TRIES:
-                    yield submission, _Failure("The process that graded it ended each time. Please report this.")
-
-    def _examine(self, pool: ProcessPoolExecutor, jobs: int) -> None:
-        """Start every process, have one of them try its sandbox, and say what is enforced; once in a run."""
-        if self.report is not None:
-            return
-        others = [pool.submit(_nothing) for _ in range(jobs - 1)]
-        try:
-            self.report = pool.submit(_examine, _secret(self._folders)).result()
-        except (EngineError, BrokenExecutor) as error:
-            raise GradingError(f"The grading engine cannot start: {error}") from error
-        wait(others)
-        _announce(self.report, self._options.allow_weak_sandbox)
-
-
-def _completed(pool, submissions: list[Submission], ahead: int) -> Iterator[tuple[Submission, Future]]:
-    """Yields submissions with their done futures; only so many are under way, so that memory stays flat."""
-    queue, under_way = iter(submissions), {}
-    while True:
-        while len(under_way) < ahead and (submission := next(queue, None)) is not None:
-            try:
-                under_way[pool.submit(_grade_one, submission)] = submission
-            except BrokenExecutor as error:
-                broken = Future()
-                broken.set_exception(error)
-                under_way[broken] = submission
-        if not under_way:
-            return
-        for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-            yield under_way.pop(future), future
-
-
-_job: Job
-
-
-def _start(path: str) -> None:
-    """Make this process's job of what our own file holds; it lasts as long as the process, and its parent with it."""
-    global _job
-    end_with_parent()
-    _job = Job(*pickle.loads(Path(path).read_bytes()))
-    atexit.register(_job.close)
-
-
-def _nothing() -> None:
-    """Does nothing, in a process that has started for it."""
-
-
-def _examine(secret: Path) -> sandbox.Report:
-    return _job.examine(secret)
-
-
-def _grade_one(submission: Submission):
-    return _job.grade(submission)
+        with Jobs(min(self._options.jobs, len(waiting)), self._settings, self._masters) as jobs:
+            self.report = jobs.examine(_secret(self._folders))
+            _announce(self.report, self._options.allow_weak_sandbox)
+            yield from jobs.grade(waiting)
 
 
 def _keep(folders: Folders, writer, pages, submission: Submission, outcome, made_of: dict) -> Graded:
     """What became of a submission, written: to the gradebook and `autograded/`, to its page, at last to the record."""
     unit, student, nodes = submission.assignment, submission.student, {}
-    if isinstance(outcome, _Failure):
-        graded = Graded(unit, student, "not graded", outcome.reason)
+    if isinstance(outcome, str):
+        graded = Graded(unit, student, "not graded", outcome)
     else:
         results = [result for result, _, _ in outcome]
         worst = max((result["status"] for result in results), key=STATUSES.index, default="skipped")

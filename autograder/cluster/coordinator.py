@@ -339,11 +339,12 @@ class Cluster:
         return parcels.outcome(answer, tried.submission, tried.files, master, self._settings)
 
     def _gone(self, one: _Worker, reason: str) -> None:
-        """Give what a lost worker had to others; what it was working on may be why it was lost."""
+        """Give what a lost worker had to others, each alone: any of it may be why the worker was lost.
+
+        Not the oldest alone: its answer may have been on the way when the next one ended the worker.
+        """
         self._console.print(f"worker {one.address} is lost. {reason}", style="red", markup=False)
-        tries = self._taken_back(one)
-        self._waiting.extendleft(reversed(tries[one.threads :]))
-        for tried in tries[: one.threads]:
+        for tried in self._taken_back(one):
             self._try_again(tried, one.address, reason)
 
     def _refuse(self, one: _Worker, reason: str) -> None:
