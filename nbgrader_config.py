@@ -26,5 +26,6 @@ c.Exchange.root = str(root / "grading" / "exchange")
 # The formgrader's button runs what `run.py grade` runs.
 c.Autograde.sanitize_preprocessors = SANITIZE_PREPROCESSORS
 c.Autograde.autograde_preprocessors = AUTOGRADE_PREPROCESSORS
+c.Autograde.pre_convert_hook = "autograder.execution.enter_assignment"
 # Seconds for one cell, to the engine and to Validate.
 c.Execute.timeout = 60

@@ -276,7 +276,7 @@ def program(command, arguments):
     """The module and arguments that a command runs, and the extras it needs."""
     if command in LEARNERS:
         return ["-m", "autogradlab", command, *arguments], EVERYTHING if "--author" in arguments else LEARNERS_ALONE
-    # The tests of a file share what it set up, so they stay together; in their order, in which the long files come first
+    # The tests of a file share what it set up, so they stay together; in their order, in which long files come first
     # (by their number of tests they would come last, and one process would wait for the other).
     if command == "test":
         return ["-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", *arguments], EVERYTHING

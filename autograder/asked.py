@@ -103,7 +103,8 @@ def _graded(notebook: str, cells) -> Iterator[tuple[AskedCell, str | None]]:
             answers.append(settings["grade_id"])
         elif kind in ("test", "manual"):
             name, by_hand = checked_exercise(cell), kind == "manual"
-            about = (settings["grade_id"],) if by_hand else tuple(answers)
+            # What answers a task stands in cells of the learner's own, somewhere below it.
+            about = () if settings.get("task") else (settings["grade_id"],) if by_hand else tuple(answers)
             asked = (notebook, settings["grade_id"], name or settings["grade_id"], by_hand)
             is_tested = is_tested or not by_hand
             yield (

@@ -167,7 +167,7 @@ class CourseMap:
             skipped = f" Who does the spine alone reads {_listed(spine_of_it)}, and runs the other cells unread."
         around = [
             f"{word}: [{_numbered(self.lessons[other])}]({_path(self.lessons[other])})."
-            for word, other in (("Before", place - 1), ("Next", place + 1))
+            for word, other in (("The unit before", place - 1), ("The unit after", place + 1))
             if 0 <= other < len(self.lessons)
         ]
         first = f"Unit {place + 1} of {len(self.lessons)}.{builds} {times}{skipped}"

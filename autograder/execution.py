@@ -47,6 +47,19 @@ class ExecuteByEngine(NbGraderPreprocessor):
         raise NotGraded(f"{ids['assignment']} has no notebook {ids['notebook']}; was it generated?")
 
 
+def enter_assignment(assignment: str, student: str, notebooks: list[str]) -> None:
+    """Have the gradebook know the assignment as source/ has it, which nbgrader asks for before it grades.
+
+    It is called by nbgrader, which names the submission's notebooks by their paths.
+    """
+    from autograder.folders import Folders
+    from autograder.intake import Master
+
+    above = Path(notebooks[0]).resolve().parents
+    root = next(folder for folder in above if (folder / "nbgrader_config.py").is_file())
+    Master.of(Folders(root), assignment)
+
+
 _jobs = {}
 
 

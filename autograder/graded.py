@@ -1,8 +1,33 @@
 """What became of one submission."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from autograder.folders import Folders
 
 STATUSES = ("graded", "unchanged", "unreadable", "skipped", "not graded")
+
+
+class Kept(Sequence[dict]):
+    """What the results folder has of a submission's notebooks, read whenever it is asked for.
+
+    So a run holds no record, and needs no more memory for a class of any size.
+    """
+
+    def __init__(self, folders: Folders, unit: str, student: str):
+        self._folders, self._unit, self._student = folders, unit, student
+
+    def __getitem__(self, place: int) -> dict:
+        return self._read()[place]
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __iter__(self) -> Iterator[dict]:
+        return iter(self._read())
+
+    def _read(self) -> list[dict]:
+        return self._folders.result(self._unit, self._student).get("notebooks", [])
 
 
 @dataclass(frozen=True)
@@ -17,7 +42,7 @@ class Graded:
     status: str
     reason: str = ""
     seconds: float = 0.0
-    notebooks: list[dict] = field(default_factory=list)
+    notebooks: Sequence[dict] = ()
 
     @property
     def fine(self) -> bool:

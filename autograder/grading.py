@@ -3,8 +3,9 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from textwrap import indent
 from types import MappingProxyType
 
 import autogradlab
@@ -17,7 +18,7 @@ from autograder.engine.limits import Limits
 from autograder.engine.seeds import Seeds
 from autograder.engine.supervisor import EngineError, make_parent
 from autograder.folders import Folders, GradingError, versions
-from autograder.graded import STATUSES, Graded
+from autograder.graded import STATUSES, Graded, Kept
 from autograder.intake import Master
 from autograder.jobs import Jobs
 from autograder.marks import marks
@@ -246,7 +247,7 @@ def _sort_out(
             if holds:
                 folders.note_result(unit, student, earlier | {"stamp": stamp, "made_of": made_of})
         if holds:
-            done.append(Graded(unit, student, "unchanged", notebooks=earlier["notebooks"]))
+            done.append(Graded(unit, student, "unchanged", notebooks=Kept(folders, unit, student)))
         else:
             waiting.append(Submission(unit, student, folder, stamp))
     return done, waiting
@@ -338,11 +339,11 @@ def _keep(folders: Folders, writer, pages, submission: Submission, outcome, made
         "seconds": graded.seconds,
         "stamp": submission.stamp,
         "made_of": made_of,
-        "notebooks": graded.notebooks,
+        "notebooks": list(graded.notebooks),
     }
     pages.write(unit, student, kept, nodes)
     folders.note_result(unit, student, kept)
-    return graded
+    return replace(graded, notebooks=Kept(folders, unit, student))
 
 
 def _write_json(
@@ -355,6 +356,13 @@ def _write_json(
         "sandbox": report.json(),
         "versions": dict(settings.versions),
         "not_matched": dict(not_matched),
-        "submissions": [entry for graded in done for entry in entries(graded)],
     }
-    private.write(path, json.dumps(content, indent=1) + "\n")
+    private.write_parts(path, _json_parts(content, (entry for graded in done for entry in entries(graded))))
+
+
+def _json_parts(content: dict, submissions: Iterable[dict]) -> Iterator[str]:
+    """The content with its submissions as JSON, one of them at a time in memory."""
+    yield json.dumps(content, indent=1).removesuffix("\n}") + ',\n "submissions": ['
+    for number, entry in enumerate(submissions):
+        yield (",\n" if number else "\n") + indent(json.dumps(entry, indent=1), "  ")
+    yield "\n ]\n}\n"

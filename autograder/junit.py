@@ -41,12 +41,13 @@ _COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 
 def _cases(graded: Graded) -> Iterator[ElementTree.Element]:
-    if not graded.fine and not any(notebook["status"] == "graded" for notebook in graded.notebooks):
+    notebooks = list(graded.notebooks)
+    if not graded.fine and not any(notebook["status"] == "graded" for notebook in notebooks):
         case = _case(graded, "submission", graded.seconds)
         _tell(case, "error", graded.status, graded.reason)
         yield case
         return
-    for notebook in graded.notebooks:
+    for notebook in notebooks:
         for name, cell in notebook["cells"].items():
             # The time is known of the notebook alone; the suite has it.
             case = _case(graded, f"{notebook['notebook']}/{name}", 0)

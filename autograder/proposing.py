@@ -16,13 +16,19 @@ from autograder.engine.runner import LOOKED_INTO
 from autograder.folders import Folders, GradingError
 from autograder.gates.attempts import read_catalogue
 from autograder.gates.text import ruff_formatted
-from autograder.unrecognised import Group, groups
+from autograder.proposing_predictions import models, program
+from autograder.unrecognised import Group, groups, is_unrecognised
 
 #: So many other ways of writing the same are shown, and so much of a text.
 OTHERS, TEXT = 3, 200
 READ = (
     "TODO: read it before anything runs it, since build and audit run attempts outside of the sandbox. Names on the "
     "class's list were removed; others nobody can know."
+)
+
+MODEL = (
+    "TODO: which wrong mental model gives these answers? Write that in place of the changes, so that it holds for "
+    "every variant. The class's answers alone tell what changed, not why."
 )
 
 
@@ -49,31 +55,21 @@ def propose(exercise: str, units: Iterable[str], root: Path | None = None) -> Pr
     if unit is None:
         raise GradingError(f"No unit of {course} that has been graded has the exercise {exercise}. Is the name right?")
     lesson = lessons.read(unit, course)
-    declared = load_cases(lesson.directory / "cases.py")[exercise]
-    if declared.is_prediction:
-        raise GradingError(
-            f"{exercise} is answered with data, of which no program can be made: the report lists the answers. "
-            "Which wrong mental model gives them, for every variant?"
-        )
+    exercises = load_cases(lesson.directory / "cases.py")
+    declared = exercises[exercise]
     with records.opened(folders) as found:
         rows = [row for one in found.submissions(unit) for row in one.rows if row["exercise"] == exercise]
     left = groups(rows)
     if not left:
         raise GradingError(f"Every wrong answer to {exercise} was recognised; there is nothing to propose.")
     names = _people(folders, lesson)
-    known = {*lessons.namespace(lesson, declared.needs), *vars(builtins)}
-    for group in left:
-        if written := ways((code for _, code in group.answers), declared, known, names):
-            break
-    else:
-        raise GradingError(
-            f"{len(left)} groups of answers to {exercise} are not recognised, and none of them can be made an attempt: "
-            f"it defines {exercise} at the top of its cell, runs by itself and bears nobody's name. Read them in their "
-            "feedback pages."
-        )
     identifier = next_id(read_catalogue(course), unit)
+    if declared.is_prediction:
+        text = _predicted(rows, lesson, exercises, declared, identifier, names)
+    else:
+        text = _programmed(left, lesson, declared, identifier, names)
     # Two empty lines, so that it can be put at the file's end as it is.
-    formatted = ruff_formatted(lesson.directory / "attempts.py", _attempt(group, written, identifier, names))
+    formatted = ruff_formatted(lesson.directory / "attempts.py", text)
     attempt = f"\n\n{formatted}"
     entry = _entry(unit, identifier)
     place = folders.reports(unit)
@@ -81,6 +77,39 @@ def propose(exercise: str, units: Iterable[str], root: Path | None = None) -> Pr
     for file, text in zip(files, (attempt, entry), strict=True):
         private.write(file, text)
     return Proposal(unit, exercise, attempt, entry, files)
+
+
+def _programmed(left: list[Group], lesson, declared: Exercise, identifier: str, names: set[str]) -> str:
+    """The first of the groups of which an attempt can be made, as that attempt."""
+    known = {*lessons.namespace(lesson, declared.needs), *vars(builtins)}
+    for group in left:
+        if written := ways((code for _, code in group.answers), declared, known, names):
+            return _attempt(group, written, identifier, names)
+    raise GradingError(
+        f"{len(left)} groups of answers to {declared.name} are not recognised, and none of them can be made an "
+        f"attempt: it defines {declared.name} at the top of its cell, runs by itself and bears nobody's name. Read "
+        "them in their feedback pages."
+    )
+
+
+def _predicted(rows: list[dict], lesson, exercises, declared: Exercise, identifier: str, names: set[str]) -> str:
+    """The model that makes most of the unrecognised answers to a prediction, as an attempt."""
+    (reference,) = (
+        one for one in lessons.attempts(lesson, exercises) if one.exercise == declared.name and one.kind == "reference"
+    )
+    wrong = [row for row in rows if is_unrecognised(row)]
+    if not (found := models(wrong, declared.name, reference.program, names)):
+        raise GradingError(
+            f"Of {len(wrong)} answers to {declared.name} that nothing recognises, none has a variant and as many "
+            "answers as there are questions written out, without anybody's name. Read them in their feedback pages."
+        )
+    model, *_ = found
+    about = [MODEL, f"{len(model.given)} of {len(wrong)} answers that nothing recognised are so."]
+    if bound := sorted(model.changes.keys() - model.general):
+        places = ", ".join(map(str, bound))
+        about.append(f"TODO: a rule for every variant at {places}: no change of the right answers makes most of them.")
+    comment = "\n".join(f"# {line}" for words in about for line in _wrapped(words))
+    return f'{comment}\n@misconception("{identifier}")\n{program(model, declared.name, reference)}\n'
 
 
 def _has(course: Path, unit: str, exercise: str) -> bool:

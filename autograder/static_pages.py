@@ -19,6 +19,9 @@ from autograder.bundles import bundle
 from autograder.lessons import ROOT, ContentError, Problem
 
 INTO = ROOT / "dist" / "pages"
+# The kinds of tokens that templates/unit.html.j2 has a style for: words of the language, comments, strings.
+STYLED = {"k", "kn", "kc", "ow", "c1", "sd", "s1", "s2", "sa"}
+_SPAN = re.compile(r'<span class="(\w+)">([^<]*)</span>')
 
 
 def build_pages(units=(), into: Path = INTO, release: Path = ROOT / "release") -> list[Path]:
@@ -81,9 +84,14 @@ def _cell(cell, names) -> dict:
     if cell["cell_type"] == "code":
         settings = cell["metadata"].get("nbgrader", {})
         kind = "answer" if settings.get("solution") else "check" if settings.get("grade") else "code"
-        formatter = HtmlFormatter(nowrap=True)
-        return {"kind": kind, "html": Markup(highlight(source, PythonLexer(stripnl=False), formatter))}
+        marked = highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))
+        return {"kind": kind, "html": Markup(_styled(marked))}
     return {"kind": "text", "html": Markup(_scrolling(_linked(_prose(source), names)))}
+
+
+def _styled(marked):
+    """Code as HTML in which only that is still marked up which the style sheet tells from the rest."""
+    return _SPAN.sub(lambda span: span[0] if span[1] in STYLED else span[2], marked)
 
 
 class _Renderer(IPythonRenderer):
@@ -95,7 +103,7 @@ class _Renderer(IPythonRenderer):
 
 
 def _prose(source):
-    return MarkdownWithMath(renderer=_Renderer(escape=False)).render(source)
+    return _styled(MarkdownWithMath(renderer=_Renderer(escape=False)).render(source))
 
 
 def _linked(page, names):

@@ -51,7 +51,8 @@ def exercises(frame: pd.DataFrame) -> pd.DataFrame:
     """A row per exercise: points, facility (mean share of the points), and how many answers came out how.
 
     Wrong answers, those partly right included, are `named` if a misconception was found in them, else `unnamed`.
-    Answers that wait for a person are in no facility; one that nobody has marked at all has none.
+    Answers that wait for a person are in no facility, and with them those left untouched: they have their 0 already, so
+    that what has been scored would be the worst alone. One that nobody has marked at all has none.
     """
     status, named = frame["status"], frame["misconceptions"].map(bool)
     wrong = status.isin(WRONG)
@@ -65,7 +66,7 @@ def exercises(frame: pd.DataFrame) -> pd.DataFrame:
         "waiting": status == "to be marked",
     }
     ways["ungraded"] = ~pd.concat(ways, axis=1).any(axis=1)
-    columns = frame.assign(facility=_share(frame), **ways, named=wrong & named, unnamed=wrong & ~named)
+    columns = frame.assign(facility=_facilities(frame), **ways, named=wrong & named, unnamed=wrong & ~named)
     how = {"points": "first", "facility": "mean"} | dict.fromkeys((*ways, "named", "unnamed"), "sum")
     return columns.groupby("exercise", sort=False).agg(how)
 
@@ -90,8 +91,15 @@ def discrimination(frame: pd.DataFrame) -> pd.Series:
 
 def spread(frame: pd.DataFrame) -> pd.DataFrame:
     """By exercise, how many answers its facility is made of (`scored`), and their standard deviation (`deviation`)."""
-    shares = frame.assign(share=_share(frame)).groupby("exercise", sort=False)["share"]
+    shares = frame.assign(share=_facilities(frame)).groupby("exercise", sort=False)["share"]
     return pd.DataFrame({"scored": shares.count(), "deviation": shares.std()})
+
+
+def _facilities(frame: pd.DataFrame) -> pd.Series:
+    """What each answer adds to the facility of its exercise."""
+    waiting = frame.loc[frame["status"] == "to be marked", "exercise"]
+    is_early = frame["status"].isin(UNTOUCHED) & frame["exercise"].isin(waiting)
+    return _share(frame).mask(is_early)
 
 
 def totals(frame: pd.DataFrame) -> pd.Series:

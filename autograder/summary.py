@@ -10,6 +10,9 @@ from rich.text import Text
 from autograder.graded import STATUSES, Graded
 from autograder.graded_cells import STOPPED
 
+#: Sentences about one submission that are shown; the class report, the pages and `--json` have all.
+SHOWN = 5
+
 
 class Rate(ProgressColumn):
     """How many submissions are graded in a minute."""
@@ -51,15 +54,19 @@ def summarise(done: Iterable[Graded]) -> None:
         if not graded.fine:
             console.print(f"  {graded.student}, {graded.unit}: {graded.status}. {graded.reason}", markup=False)
         if graded.status != "unchanged":
-            for sentence in _sentences(graded):
+            sentences = list(_sentences(graded))
+            if len(sentences) > SHOWN:
+                sentences[SHOWN - 1 :] = [f"{len(sentences) - SHOWN + 1} more of this kind are in the class report."]
+            for sentence in sentences:
                 console.print(f"  {graded.student}, {graded.unit}: {sentence}", markup=False)
 
 
 def remarkable(graded: Graded) -> list[str]:
     """What was out of the ordinary with a submission, in a word or two, each once: repaired, timed out, …"""
-    cells = [cell for notebook in graded.notebooks for cell in notebook["cells"].values()]
-    kinds = ["repaired"] if any(notebook["repairs"] for notebook in graded.notebooks) else []
-    kinds += ["flagged"] if any(notebook["flags"] for notebook in graded.notebooks) else []
+    notebooks = list(graded.notebooks)
+    cells = [cell for notebook in notebooks for cell in notebook["cells"].values()]
+    kinds = ["repaired"] if any(notebook["repairs"] for notebook in notebooks) else []
+    kinds += ["flagged"] if any(notebook["flags"] for notebook in notebooks) else []
     stopped = {cell["reason"] for cell in cells} & set(STOPPED)
     return kinds + [
         {"timeout": "timed out", "died": "with a process that ended"}.get(one, f"over the limit of {one}")
@@ -79,7 +86,7 @@ def _sentences(graded: Graded) -> Iterator[str]:
 
 def entries(graded: Graded) -> list[dict]:
     """The submission's notebooks as `--json` shows them."""
-    if graded.notebooks:
-        return graded.notebooks
+    if notebooks := list(graded.notebooks):
+        return notebooks
     failed = {"student": graded.student, "assignment": graded.unit, "notebook": None, "status": "skipped"}
     return [failed | {"repairs": [], "flags": [], "message": graded.reason, "seconds": graded.seconds, "cells": {}}]

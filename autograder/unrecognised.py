@@ -39,12 +39,17 @@ def groups(rows: Iterable[Mapping]) -> list[Group]:
     found: dict[str, dict[tuple, Group]] = {}
     for row in rows:
         own, record = found.setdefault(row["exercise"], {}), row["record"]
-        if not isinstance(record, Mapping) or row["status"] not in WRONG or row["misconceptions"]:
+        if not is_unrecognised(row):
             continue
         group = _group(row["exercise"], record)
         key = (group.missed, *(_ADDRESS.sub("0x", text) for text in (group.call, group.yours, group.told)))
         own.setdefault(key, group).answers.append((row["student"], row["code"]))
     return [group for own in found.values() for group in sorted(own.values(), key=lambda one: -len(one.answers))]
+
+
+def is_unrecognised(row: Mapping) -> bool:
+    """Whether a verdict found the answer wrong, and no misconception that explains it."""
+    return isinstance(row["record"], Mapping) and row["status"] in WRONG and not row["misconceptions"]
 
 
 def _group(exercise: str, record: Mapping) -> Group:

@@ -92,7 +92,8 @@ def test_a_wrong_answer_is_told_what_to_do_and_where_the_hints_stand(notebook):
     )
     assert '<p class="autogradlab-next">Next: change' in first.html
     second = notebook.show(checked)
-    assert "Hint 2 of 2 stands above your answer. A smaller case: from autogradlab import smaller;" in second.text
+    assert "Hint 2 of 2 stands above your answer. A smaller case, in a cell of your own: `from " in second.text
+    assert "<code>from autogradlab import smaller; smaller(&quot;fresh_gradients&quot;)</code>" in second.html
     assert "Hint 2 of 2" in notebook.show(checked).text
 
 
@@ -116,7 +117,7 @@ def test_a_right_answer_leads_to_the_next_exercise(notebook, right):
     unit = outline.read_unit(units.current().directory)
     names = [one.name for one in unit.exercises]
     following = unit.exercises[names.index(EXERCISE) + 1]
-    assert f"Next: {len(names) - 1} exercises to go in this unit; go on with “{following.heading}”." in result.text
+    assert f"Next: {len(names) - 1} exercises to go in this unit; read on, up to “{following.heading}”." in result.text
     assert f'href="#{following.anchor}"' in result.html
     assert 'from autogradlab import solutions; solutions("fresh_gradients")' in result.text
 

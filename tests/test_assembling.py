@@ -320,6 +320,7 @@ def test_the_engine_grades_it_with_the_referee_and_names_what_went_wrong(root, t
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)  # what seven builds take, and the joining; minutes on a machine with nothing else to do
 def test_all_exercises_of_the_course_together_are_what_they_are_alone(tmp_path):
     units = lessons.units()
     names = {name: unit for unit in units for name in lessons.read(unit).exercises}

@@ -14,6 +14,7 @@ UNITS = {
     "B": "04_running_backward",
     "A": "05_accumulating_gradients",
     "S": "06_leaving_the_graph",
+    "T": "07_training_loop",
 }
 WORDS = ("unit", "name", "message", "wrong", "right", "measured", "seen")
 OPTIONAL = {"cuda": bool, "demonstration": str}

@@ -338,6 +338,20 @@ def test_the_call_that_raises_is_shown(notebook):
     assert case["call"].startswith("call 2:\n") and case["call"].endswith(", factor=3)")
 
 
+def test_the_call_is_that_of_the_longest_known_part_in_which_the_difference_lies():
+    shown = {"raised": None, "texts": [f"meter({number})" for number in range(4)], "call_count": 4}
+    shown["sources"] = {"found": 0, "found['a']": 1, "found['a'][1]": 2, "founded": 3}
+
+    def line(result, path):
+        difference = Difference("it differs", "1", "2", path)
+        difference.result = result
+        return call_lines(shown, difference).splitlines()[-1]
+
+    places = (("found", "['a'][1][0]"), ("found", "['a'][10]"), ("found", "['b']"), ("found", ".grad"), ("founded", ""))
+    assert [line(*place) for place in places] == ["meter(2)", "meter(1)", "meter(0)", "meter(0)", "meter(3)"]
+    assert line("foundation", "") == "meter(3)" and call_lines(shown, Difference("", "", "")).startswith("meter(0)")
+
+
 def test_where_nobody_knows_which_call_it_was_all_are_shown():
     shown = {"raised": None, "texts": ["meter(1)", "meter(2)"], "call_count": 2, "sources": {}}
     assert call_lines(shown, Difference("it differs", "1", "2")) == "meter(1)\nmeter(2)"
@@ -728,14 +742,23 @@ def test_the_same_behaviour_is_told_more_of_each_time(notebook):
     for _ in range(2):
         result = notebook.check()
         assert told(result) == [message, "Shown in “What adds up”."]
-        assert "<a href='90_unit.ipynb#What-adds-up'>What adds up</a>" in result.html
+        assert "<a href='90_unit.ipynb#What-adds-up' style='text-decoration:underline'>What adds up</a>." in result.html
 
 
 def test_a_demonstration_in_another_unit_is_named_with_its_unit():
     candidate = types.SimpleNamespace(see="03_graph#One-step-too-many")
     verdict = types.SimpleNamespace(diagnosis=[(candidate, [0])])
     place, words = Told(unit="05_sums", exercise=None, points=1)._link(verdict)
-    assert (place, words) == ("../03_graph/03_graph.ipynb#One-step-too-many", "One step too many (unit 03_graph)")
+    assert (place, words) == ("../03_graph/03_graph.ipynb#One-step-too-many", "One step too many (unit 3)")
+
+
+def test_a_demonstration_that_the_learner_has_not_come_to_is_not_named():
+    def link(*places):
+        diagnosis = [(types.SimpleNamespace(see=place), [0]) for place in places]
+        return Told(unit="03_graph", exercise=None, points=1)._link(types.SimpleNamespace(diagnosis=diagnosis))
+
+    assert link("05_sums#Later") is None
+    assert link("05_sums#Later", "03_graph#Here") == ("03_graph.ipynb#Here", "Here")
 
 
 def test_another_behaviour_begins_again(notebook):

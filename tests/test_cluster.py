@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -11,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import damages
 import nbformat
 import pytest
 from gradebook_rows import rows
@@ -19,7 +21,7 @@ from left_over import left_over, processes_of
 from autograder import grading
 from autograder.cluster import coordinator, opened, parcels, worker
 from autograder.cluster.installed import Installed
-from autograder.cluster.parcels import BadParcel, HandedIn, Place, Results, Run
+from autograder.cluster.parcels import BadParcel, HandedIn, Place, Results, Run, Sent
 from autograder.engine.job import Job, Submission
 from autograder.engine.limits import Limits
 from autograder.folders import Folders, GradingError
@@ -74,7 +76,7 @@ class DaskProcesses:
             for process in processes:
                 process.terminate()
             for process in processes:
-                process.wait(30)
+                process.wait(90)  # a worker waits for its graders, and the machine may have other things to do
 
 
 @pytest.fixture
@@ -255,9 +257,81 @@ def test_a_submission_that_ends_its_workers_is_reported_and_costs_no_other(tmp_p
     given = prepared_run(course)
     with opened(str(dask_processes.file), given.settings, given.masters, False, False) as cluster:
         outcomes = {submission.student: outcome for submission, outcome in cluster.grade(given.submissions)}
-    assert outcomes.pop("deadly").startswith("Each of 2 workers that graded it was lost (tcp://")
+    assert outcomes.pop("deadly").startswith(
+        "Each of 2 workers that graded it was lost, or sent what cannot be used (tcp://"
+    )
     assert len(outcomes) == 6
     assert {result["status"] for outcome in outcomes.values() for result, _, _ in outcome} == {"graded"}
+
+
+LIAR = """
+import json, os, pathlib, time
+from autograder.cluster import worker
+
+grade, kept, lied = worker.Prepared.grade, [], pathlib.Path(os.environ["LIED"])
+
+def honest(self, parcel):
+    end = time.monotonic() + 120  # so that the other worker is given something, however slow its start
+    while not lied.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    return grade(self, parcel)
+
+def lying(self, parcel):
+    kind = os.environ["LIES"]
+    answer = json.loads(grade(self, parcel))
+    kept.append(answer["results"])
+    if kind == "another learner" and len(kept) == 1:
+        return json.dumps(answer).encode()
+    lied.touch()
+    if kind == "garbage":
+        return b"\\x80garbage"
+    if kind == "ready":
+        return self._first
+    if kind == "another token":
+        answer["token"] = "0" * 32
+    if kind == "another learner":
+        answer["results"] = kept[0]
+    return json.dumps(answer).encode()
+
+worker.Prepared.grade = lying if os.environ["LIES"] else honest
+"""
+
+
+@pytest.fixture
+def add_liar(tmp_path, dask_processes):
+    """Adds a worker that lies in this way, or that waits with its answers until one has lied."""
+    (tmp_path / "liar").mkdir()
+    (tmp_path / "liar" / "sitecustomize.py").write_text(LIAR)
+    return lambda lie: dask_processes.add(PYTHONPATH=str(tmp_path / "liar"), LIED=str(tmp_path / "lied"), LIES=lie)
+
+
+# What is refused is proved below answer by answer; here, what becomes of who sent it.
+@pytest.mark.parametrize(
+    "lie",
+    ["another learner", *(pytest.param(lie, marks=pytest.mark.long) for lie in ("garbage", "ready", "another token"))],
+)
+def test_what_a_lying_worker_sends_is_refused_named_and_graded_elsewhere(
+    tmp_path, dask_processes, add_liar, capsys, lie
+):
+    add_liar(lie)
+    add_liar("")
+    given = prepared_run(made_course(tmp_path / "course", 8))
+    with opened(str(dask_processes.file), given.settings, given.masters, False, False) as cluster:
+        outcomes = {submission.student: outcome for submission, outcome in cluster.grade(given.submissions)}
+    assert len(outcomes) == 8
+    assert {result["student"] for ((result, _, _),) in outcomes.values()} == outcomes.keys()
+    said = capsys.readouterr().err
+    (liar,) = re.findall(r"worker (tcp://\S+) sent what cannot be used for \d+ submissions", said)
+    used = {result["graded_on"]["worker"] for ((result, _, _),) in outcomes.values()}
+    assert used - {liar}
+    assert liar not in used or lie == "another learner"
+
+
+def test_of_a_worker_that_alone_sends_nothing_to_be_used_each_submission_is_told(tmp_path, dask_processes, add_liar):
+    add_liar("garbage")
+    (outcome,) = [outcome for _, outcome in grade_one(tmp_path, dask_processes)]
+    assert re.match(r"Each of 3 workers that graded it was lost, or sent what cannot be used \(tcp://", outcome)
+    assert "the answer is none" in outcome
 
 
 # ------------------------------------------------------------------------------------------------ what is not there
@@ -440,6 +514,9 @@ def test_strange_names_and_links_travel_with_their_remarks(tmp_path, given):
 # -------------------------------------------------------------------------------------------------- what comes back
 
 
+PLACE = Place("tcp://a:1", "host", "STANDARD")
+
+
 @pytest.fixture(scope="module")
 def graded(given):
     """The good submission, what the engine makes of it, and the same as an answer."""
@@ -449,12 +526,12 @@ def graded(given):
         outcomes = job.grade(submission)
     finally:
         job.close()
-    return submission, outcomes, parcels.answered(parcels.results_of(outcomes, Place("tcp://a:1", "host", "STANDARD")))
+    return submission, outcomes, parcels.answered(parcels.results_of(outcomes, PLACE, "token"))
 
 
 def accepted(given, submission, data):
     answer = parcels.answer_in(data)
-    return parcels.outcome(answer, submission, {}, given.masters["ps1"], given.settings)
+    return parcels.outcome(answer, Sent(submission, "token", PLACE.worker, {}), given.masters["ps1"], given.settings)
 
 
 def test_results_arrive_as_the_engine_made_them(given, graded):
@@ -466,6 +543,9 @@ def test_results_arrive_as_the_engine_made_them(given, graded):
 
 DAMAGES = {
     "another learner": lambda result, node: result.update(student="somebody else"),
+    "another worker": lambda result, node: result["graded_on"].update(worker="tcp://b:1"),
+    "another form of notebook": lambda result, node: node.update(nbformat="4"),
+    "depths": lambda result, node: node["metadata"].update(deep=nested(900)),
     "another seed": lambda result, node: result.update(seed="00"),
     "another version": lambda result, node: result["versions"].update(torch="0.0"),
     "an unknown status": lambda result, node: result.update(status="excellent"),
@@ -486,6 +566,13 @@ DAMAGES = {
 }
 
 
+def nested(depth):
+    found = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
 def first(result):
     return next(iter(result["cells"].values()))
 
@@ -497,6 +584,34 @@ def test_an_answer_that_is_none_is_refused(given, graded, damage):
     DAMAGES[damage](plain["results"][0], plain["notebooks"][0])
     with pytest.raises(BadParcel):
         accepted(given, submission, json.dumps(plain).encode())
+
+
+def test_the_answer_to_another_sending_is_refused(given, graded):
+    submission, _, data = graded
+    with pytest.raises(BadParcel, match="answer to something else"):
+        accepted(given, submission, json.dumps(json.loads(data) | {"token": "another"}).encode())
+
+
+def test_what_no_result_has_is_left_out(given, graded):
+    submission, _, data = graded
+    plain = json.loads(data)
+    plain["results"][0]["more"] = first(plain["results"][0])["more"] = "than asked"
+    ((result, _, _),) = accepted(given, submission, json.dumps(plain).encode())
+    assert "more" not in result and "more" not in first(result)
+
+
+def test_whatever_is_changed_in_an_answer_it_is_accepted_whole_or_refused_in_words(given, graded):
+    submission, _, data = graded
+    dice, refused = random.Random(7), 0
+    for _ in range(300):
+        plain = json.loads(data)
+        for _ in range(dice.randrange(1, 4)):
+            damages.litter(plain, dice)
+        try:
+            accepted(given, submission, json.dumps(plain).encode())
+        except BadParcel:
+            refused += 1
+    assert refused > 100
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x04", b"[]", b'{"kind": "x"}', b"[" * 100_000, "text", None])

@@ -87,6 +87,15 @@ print(check("fresh_gradients").record["status"], check("meter_reading").record["
     assert done.stdout == "wrong not attempted\n", done.stderr
 
 
+def test_the_first_cell_leaves_a_notebook_that_is_there_already_with_its_answers(alone, unpacked):
+    shutil.copy(unpacked, alone.folder)
+    mine = alone.folder / f"{UNIT}.ipynb"
+    mine.write_text("my answers")
+    assert alone(first_cell(UNIT)).returncode == 0
+    assert mine.read_text() == "my answers"
+    assert (alone.folder / "cases.py").is_file() and (alone.folder / "autogradlab").is_dir()
+
+
 def test_the_first_cell_stands_above_a_lesson_s_first_code_and_changes_nothing_else():
     lesson = lessons.read(UNIT)
     cells = with_first_cell(lesson)

@@ -14,7 +14,6 @@ from autograder import gradebook, grading
 from autograder.engine.limits import Limits
 from autograder.folders import Folders, GradingError
 from autograder.grading import Options, grade, limits_of
-from autograder.intake import Master
 from autograder.nbgrader_context import nbgrader_context
 from autograder.records import records
 
@@ -246,7 +245,6 @@ def test_nbgraders_own_door_gives_the_same_scores(course, tmp_path):
     root = tmp_path / "course"
     shutil.copytree(course[0], root, ignore=shutil.ignore_patterns("autograded", "gradebook.db"))
     with nbgrader_context():
-        Master.of(Folders(root), UNIT)  # enters the assignment into the new gradebook
         api = NbGraderAPI(config=Folders(root).config)
         for student in ("right", "wrong", "cheats", "breaks"):
             done = api.autograde(UNIT, student)

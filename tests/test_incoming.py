@@ -137,6 +137,22 @@ def test_of_an_exchange_the_newest_counts_and_it_is_said_which(folders, tmp_path
     assert "2026-01-02 10:00:00 counts" in taken.remarks[0] and "is of 2026-01-01 10:00:00" in taken.remarks[0]
 
 
+def test_what_lies_there_of_units_that_were_not_asked_for_is_counted_and_nothing_unmatched(folders, tmp_path):
+    files = {
+        "inbound/ada+ps1+2026-11-30 10:24:00 UTC/problem1.ipynb": notebook(),
+        "inbound/ada+sums+2026-11-30 10:24:00 UTC/sums.ipynb": notebook(),
+        "inbound/carl+sums+2026-11-30 10:24:00 UTC/sums.ipynb": notebook(),
+        "emilie/05_sums/05_sums.ipynb": notebook(),
+        "inbound/carl+gone+2026-11-30 10:24:00 UTC/gone.ipynb": notebook(),
+    }
+    found = take(folders, folder(tmp_path / "exchange", files), ["ps1"])
+    assert found.placed == [("ada", "ps1")]
+    assert found.not_asked_for == {"sums": 2, "05_sums": 1}
+    assert list(found.not_matched) == ["inbound/carl+gone+2026-11-30 10:24:00 UTC/gone.ipynb"]
+    assert "no unit here" in found.not_matched.popitem()[1]
+    assert "left out: 05_sums (1), sums (2)." in found.lines()[-1]
+
+
 def test_what_zip_collect_has_made_is_read_by_the_courses_own_expression(folders, tmp_path):
     expression = r".*_(?P<student_id>\w+)_attempt_(?P<timestamp>[0-9\-]+)_(?P<file_id>\w+)"
     folders.config.FileNameCollectorPlugin.named_regexp = expression

@@ -12,6 +12,7 @@ import pytest
 
 from autograder.folders import Folders, GradingError
 from autograder.intake import Master, take
+from autograder.intake.master import _made_of
 
 ROOT = Path(__file__).resolve().parent.parent
 CASES = ROOT / "tests" / "cases" / "submissions"
@@ -121,6 +122,26 @@ def test_a_changed_source_reaches_gradebook_and_digest(master, tmp_path):
     source.write_text(source.read_text().replace("squares(11)[-1] == 121", "squares(12)[-1] == 144"))
     after = Master.of(folders, "ps1")
     assert "144" in after.notebooks["problem1"].cells[4].source and after.digest != before.digest
+
+
+def test_a_header_that_lies_beside_all_assignments_makes_another_master_when_it_changes(tmp_path):
+    shutil.copytree(CASES / "course", tmp_path, dirs_exist_ok=True)
+    with open(tmp_path / "nbgrader_config.py", "a", encoding="utf-8") as file:
+        file.write('\nc.IncludeHeaderFooter.header = "header.ipynb"\n')
+    for words in ("Read this first.", "Read that first."):
+        header = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(words)])
+        nbformat.write(header, tmp_path / "header.ipynb")
+        assert Master.of(Folders(tmp_path), "ps1").notebooks["problem1"].cells[0].source == words
+
+
+def test_the_tests_that_a_course_has_autotest_make_are_part_of_what_a_master_is_made_of(tmp_path):
+    shutil.copytree(CASES / "course", tmp_path, dirs_exist_ok=True)
+    digests = set()
+    for text in (None, "python3: {}", "python3: {templates: {}}"):
+        if text:
+            (tmp_path / "autotests.yml").write_text(text, encoding="utf-8")
+        digests.add(_made_of(Folders(tmp_path), tmp_path / "source" / "ps1"))
+    assert len(digests) == 3
 
 
 def test_a_course_whose_source_is_elsewhere_is_graded_by_gradebook_and_release(root, master, tmp_path):

@@ -624,6 +624,42 @@ def test_it_is_known_which_call_returned_what():
     assert described(script, lambda w, x: 7)["sources"] == {}
 
 
+def test_it_is_known_which_call_returned_what_lies_deeper():
+    def script(program, case):
+        first, second = (program(case.normal(), 1.0) for _ in range(2))
+        return {"by_place": {"here": first, "there": [0, second]}}
+
+    assert described(script, lambda w, x: w * x)["sources"] == {"by_place['here']": 0, "by_place['there'][1]": 1}
+
+
+def test_a_call_that_raised_is_known_by_its_exception():
+    def script(program, case):
+        return {"tried": [case.attempt(program, case.normal(), number) for number in (1.0, "a", 2.0)][::-1]}
+
+    assert described(script, lambda w, x: w * x)["sources"] == {"tried[0]": 2, "tried[1]": 1, "tried[2]": 0}
+
+
+def test_a_script_can_say_what_its_calls_are_about():
+    def script(program, case):
+        said, twice = {}, 0
+        for name in ("small", "large"):
+            case.about(name)
+            said[name] = str(program(case.normal(), 7))
+        case.about("twice")
+        for _ in range(2):
+            twice = twice + program(case.normal(), 7)
+        case.about("the last")
+        return {"said": said, "twice": twice, "the last": str(program(case.normal(), 7)), "other": {"small": 1}}
+
+    assert described(script, lambda w, x: x)["sources"] == {
+        "said['small']": 0,
+        "said['large']": 1,
+        "the last": 4,
+        "other['small']": 0,
+    }
+    assert "sources" not in seen(lambda w, x: x, script), "nobody is told of it"
+
+
 def test_results_of_all_calls_in_their_order_are_known_whatever_they_are():
     def script(program, case):
         return {"all": [program(case.normal(), number) for number in (1, 2, 3)]}

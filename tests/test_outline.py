@@ -124,7 +124,8 @@ def test_the_map_says_in_words_and_in_a_table_what_it_shows_in_colours():
 
 def test_what_was_begun_comes_next_then_what_nothing_stands_before():
     assert "“the 1th” (begun) in unit 3" in overview.next_words(COURSE)
-    assert "in unit 2" in overview.next_words([COURSE[0], COURSE[1], unit("03_c", UNTOUCHED, requires=("02_b",))])
+    ready = [COURSE[0], COURSE[1], unit("03_c", UNTOUCHED, requires=("02_b",))]
+    assert overview.next_words(ready) == "Next: begin unit 2, Title of 02_b."
     assert overview.next_words(COURSE[:1]) == "Every exercise is right."
 
 

@@ -65,7 +65,9 @@ def test_none_beside_other_answers_is_an_answer(said):
 )
 def test_with_a_blank_prediction_no_result_is_shown(said, answer, confidence, missing):
     commit("third_reading", answer, confidence)
-    assert said() == [f"Still to give: {missing}.", "Nothing is shown until then."]
+    them = "them" if "," in missing.removesuffix("(1, a guess, to 5, certain)") else "it"
+    where = f"Write {them} in place of None, as in answer=…, confidence=3, and run this cell again."
+    assert said() == [f"Still to give: {missing}.", where, "Nothing is shown until then."]
 
     @reveal("third_reading")
     def _():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from autograder import comparison, records, report, statistics
+from autograder import comparison, records, report, report_figures, statistics
 from autograder.asked import AskedCell
 from autograder.folders import Folders, GradingError
 from autograder.pages import STATUSES
@@ -36,7 +36,7 @@ def frame(submissions):
 
 @pytest.fixture(scope="module")
 def drawn():
-    return report.draw(records.frame_of(small_class()))
+    return report_figures.draw(records.frame_of(small_class()))
 
 
 class Tags(HTMLParser):
@@ -64,14 +64,16 @@ def test_facility_is_the_mean_share_of_the_points(frame):
         "accumulated_loss": 0.167,
         "meter_reading": 0.111,
         "slope_table": 0.25,
-        "explain": 0.214,
+        "explain": 0.3,
     }
 
 
 def test_answers_that_wait_for_a_person_are_in_no_facility_and_in_nobodys_total(frame):
     waiting = frame["status"] == "to be marked"
-    without = frame[~waiting]
-    assert waiting.sum() == 2 and frame.loc[waiting, "score"].isna().all()
+    # Those left untouched have their 0 already; alone they would be all that the facility tells.
+    early = frame["exercise"].isin(frame.loc[waiting, "exercise"]) & frame["status"].isin(statistics.UNTOUCHED)
+    without = frame[~waiting & ~early]
+    assert waiting.sum() == 2 and frame.loc[waiting, "score"].isna().all() and early.any()
     assert statistics.exercises(frame)["facility"].equals(statistics.exercises(without)["facility"])
     assert statistics.totals(frame)["learner-2"] == 2.5 / 11
 
@@ -83,15 +85,36 @@ def test_a_class_that_nobody_has_marked_has_a_report_too(submissions):
     unmarked = [GradedSubmission(**one) for one in waiting if one["rows"]]
     frame = records.frame_of(unmarked)
     assert statistics.exercises(frame)["facility"].isna().all() and statistics.totals(frame).empty
-    page = report.page("Unit", unmarked, report.draw(frame))
+    page = report.page("Unit", unmarked, report_figures.draw(frame))
     assert "nan" not in re.sub('base64,[^"]*', "", page)
+
+
+def test_wrong_answers_of_which_nothing_tells_what_they_did_are_not_said_to_be_recognised(submissions):
+    for one in submissions:
+        one.rows[:] = [row | {"record": None} for row in one.rows]
+    frame = records.frame_of(submissions)
+    untold = statistics.exercises(frame)["unnamed"].sum()
+    page = report.page("Unit", submissions, [])
+    assert untold > 1 and "was recognised." not in page
+    assert f"{untold} wrong answers failed a test that does not tell what an answer did" in page
+
+
+def test_of_one_learners_remarks_the_page_shows_the_first_and_says_how_many_more_the_csv_has(submissions):
+    notebook = submissions[0].notebooks[0]
+    notebook["repairs"], notebook["flags"] = [f"Cell {number} was moved." for number in range(40)], ["Look at this."]
+    page = report.page("Unit", submissions, [])
+    assert page.count(" was moved.") == report.REMARKS
+    assert f"{40 - report.REMARKS} more are in remarks.csv." in page and "Look at this." in page
+    assert report.tables(submissions)["remarks"]["what"].str.contains("was moved").sum() == 40
 
 
 def test_every_answer_is_counted_once(frame):
     counts = statistics.exercises(frame)
     ways = ["right", "partly", "wrong", "untouched", "stopped", "marked", "waiting", "ungraded"]
     assert counts[ways].sum(axis=1).tolist() == [frame["student"].nunique()] * len(counts)
-    assert counts[[column for column, *_ in report.BARS]].sum(axis=1).tolist() == [len(set(frame["student"]))] * 5
+    assert (
+        counts[[column for column, *_ in report_figures.BARS]].sum(axis=1).tolist() == [len(set(frame["student"]))] * 5
+    )
     assert (counts["named"] + counts["unnamed"]).tolist() == (counts["partly"] + counts["wrong"]).tolist()
 
 
@@ -105,7 +128,7 @@ def test_a_class_without_misconceptions_has_a_report_too(submissions):
     for submission in submissions:
         submission.rows[:] = [row for row in submission.rows if not row["misconceptions"]]
     assert "No answer showed a misconception" in report.page("Unit", submissions, [])
-    assert len(report.draw(records.frame_of(submissions))) == 2
+    assert len(report_figures.draw(records.frame_of(submissions))) == 2
 
 
 def test_the_page_stands_alone_and_runs_no_script(submissions, drawn):
@@ -318,5 +341,5 @@ def test_another_years_class_is_found_in_its_folder_of_reports(tmp_path, place):
 
 def test_the_figure_of_change_says_then_and_now_of_each_exercise():
     now, then = (comparison.summary("u", class_of(a=own)) for own in ([1, 1, 0, 1, 1], [0, 1, 0, 0, 1]))
-    drawn = report.draw_change(now, then)
+    drawn = report_figures.draw_change(now, then)
     assert "a 40 % then and 80 % now" in drawn.alt and drawn.alt.encode() in drawn.png

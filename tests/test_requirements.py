@@ -654,6 +654,18 @@ def test_a_declared_set_of_exceptions_counts_as_one(script):
     assert not same(raising(KeyError()), given_back(1))
 
 
+@pytest.mark.parametrize("script", [once, attempted], ids=["raised", "attempted"])
+def test_two_mistakes_are_one_whatever_a_declared_exception_says(script):
+    def alike(raises, *messages):
+        one = exercise(Same("it refuses", "returned.y", raises=raises), arguments=("w", "x"))(script)
+        seen = [observe(one, raising(ValueError(message)), 0, 0) for message in messages]
+        return one.requirements[0].alike_once(one, *seen, observe(one, given_back(1), 0, 0))
+
+    assert alike((ValueError,), "shapes differ", "one shape, please")
+    assert not alike((), "shapes differ", "one shape, please")
+    assert alike((), "shape 3", "shape 4")
+
+
 def test_an_exception_as_a_result_is_named():
     assert words("returned.y", raising(ValueError("v")), raising(KeyError("a")), attempted) == (
         "y is the exception ValueError, expected the exception KeyError"

@@ -289,6 +289,7 @@ def suite(tmp_path):
 
     def run(*options, **environ):
         base = {name: value for name, value in os.environ.items() if name != "REQUIRE_ALL"}
+        base["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # conftest.py needs none, and they take time
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
         done = subprocess.run(command, cwd=tmp_path, env=base | environ, capture_output=True, text=True)
         return done.returncode, done.stdout
@@ -356,6 +357,23 @@ def test_workflow_covers_three_systems_and_both_ends_of_the_pythons():
     assert matrix["python"] == [supported_pythons()[0], supported_pythons()[-1]]
     uses = [step["uses"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "uses" in step]
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d+", action) for action in uses)
+
+
+def test_workflow_keeps_what_the_browser_showed_of_tests_that_fail_too():
+    kept = []
+    for job in WORKFLOW["jobs"].values():
+        names = [step.get("uses", "").partition("@")[0] or step["run"] for step in job["steps"]]
+        tests = next(place for place, name in enumerate(names) if "run.py test" in name or "pytest" in name)
+        step = job["steps"][tests + 1]
+        assert (names[tests + 1], step["if"], step["with"]["path"]) == (
+            "actions/upload-artifact",
+            "always()",
+            "dist/browser",  # where the tests leave screenshots unless they are told otherwise
+        )
+        kept.append(step["with"]["name"])
+    assert len(set(kept)) == len(kept)
+    for axis in WORKFLOW["jobs"]["tests"]["strategy"]["matrix"]:
+        assert f"matrix.{axis}" in kept[list(WORKFLOW["jobs"]).index("tests")]
 
 
 def test_built_files_are_marked_generated_and_never_merged(tmp_path):

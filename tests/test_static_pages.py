@@ -10,7 +10,7 @@ from autogradlab import answers
 from autogradlab.merging import source_of
 
 from autograder.lessons import ContentError
-from autograder.static_pages import build_pages
+from autograder.static_pages import STYLED, build_pages
 
 ROOT = Path(__file__).resolve().parents[1]
 UNITS = sorted(path.name for path in (ROOT / "release").glob("*"))
@@ -21,13 +21,14 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.links, self.fetched, self.levels, self.words = [], [], [], [], []
+        self.ids, self.links, self.fetched, self.levels, self.words, self.spans = [], [], [], [], [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         self.ids += [attributes["id"]] if "id" in attributes else []
         self.links += [attributes["href"]] if tag == "a" else []
+        self.spans += [attributes["class"]] if tag == "span" and attributes else []
         self.levels += [int(tag[1])] if re.fullmatch("h[1-6]", tag) else []
         if tag in ("script", "link", "iframe") or "src" in attributes and not attributes["src"].startswith("data:"):
             self.fetched.append((tag, attributes))
@@ -64,6 +65,13 @@ def test_every_line_of_code_of_a_unit_can_be_read_and_no_solution(written, unit)
         if cell["metadata"].get("nbgrader", {}).get("solution") and cell["cell_type"] == "code":
             for line in answers.text_of(unit, cell["id"]).split("\n"):
                 assert line.strip() not in page.text or line.strip() in released
+
+
+def test_code_is_marked_up_as_far_as_the_style_sheet_tells_it_apart(written):
+    template = (ROOT / "autograder" / "templates" / "unit.html.j2").read_text(encoding="utf-8")
+    named = re.findall(r"^(\.\w+(?:, \.\w+)*) {", template, re.MULTILINE)
+    assert {name.lstrip(".") for names in named for name in names.split(", ")} == STYLED
+    assert {name for unit in UNITS for name in written[unit].spans} == STYLED
 
 
 def test_no_page_fetches_anything(written):

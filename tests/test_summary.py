@@ -46,6 +46,14 @@ def test_the_summary_counts_by_status_and_says_what_was_out_of_the_ordinary(caps
     assert "  dee, u: unreadable. u.ipynb, line 3: no JSON." in lines
 
 
+def test_of_one_submission_no_more_is_said_than_people_read(capsys):
+    repairs = [f"The cell {number} was moved." for number in range(40)]
+    summarise([Graded("u", "ada", "graded", "", 1.0, [notebook({"a": RAN_OUT}, repairs=repairs)])])
+    lines = capsys.readouterr().err.splitlines()[2:]
+    assert lines[:4] == [f"  ada, u: {sentence}" for sentence in repairs[:4]]
+    assert lines[4:] == ["  ada, u: 37 more of this kind are in the class report."]
+
+
 def test_there_is_no_bar_but_on_a_terminal(capsys):
     with progress() as bar:
         bar.update(bar.add_task("ada graded", total=2), advance=1)

@@ -15,6 +15,7 @@ from autogradlab.case import Case
 from autogradlab.diagnosis import judge
 from autogradlab.observation import observe
 from autogradlab.recorded import SEED, visible
+from autogradlab.verdicts import call_lines
 from claims import claims
 from lesson_runs import prose, unanswered
 
@@ -1014,3 +1015,34 @@ def test_every_pair_that_the_loss_is_asked_about_has_a_tracked_prediction(lesson
 
     visible(exercise, noting)
     assert len(tracked) > 4 and all(tracked)
+
+
+def test_a_step_that_moves_x_too_is_judged_for_that_alone(lesson, exercises):
+    exercise = exercises["step_down"]
+
+    def both(w, x, lr):
+        loss = (w * x + 1) ** 2
+        loss.backward()
+        with torch.no_grad():
+            w -= lr * w.grad
+            x -= lr * x.grad
+        return loss.item()
+
+    verdict = judge(exercise, visible(exercise, both), visible(exercise, lessons.references(lesson)["step_down"]), [])
+    assert [one.words for one, met in zip(exercise.requirements, verdict.met) if not met] == ["`x` has not moved"]
+    assert all(verdict.judged) and verdict.difference.words.startswith("x after ")
+
+
+def test_a_difference_of_losses_leads_to_the_one_call_that_differs(lesson, exercises):
+    """Also where what came of the call is told in words."""
+    exercise = exercises["mse"]
+    attempts = [one for one in lessons.attempts(lesson, exercises) if one.exercise == "mse"]
+    expected = visible(exercise, lessons.references(lesson)["mse"])
+    found = []
+    for attempt in attempts:
+        if attempt.kind == "misconception":
+            verdict = judge(exercise, visible(exercise, attempt.program), expected, [])
+            shown = observe(exercise, attempt.program, SEED, verdict.case, describe=True)
+            if shown["call_count"] > 1 and shown["raised"] is None:
+                found.append((attempt.key, len(call_lines(shown, verdict.difference).splitlines())))
+    assert found and [key for key, lines in found if lines != 2] == []

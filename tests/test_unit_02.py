@@ -199,9 +199,8 @@ def test_a_cpu_tensor_without_dimensions_may_join(run):
 
 
 @claims(
-    "Two tensors in two places do not meet.",
-    "In arithmetic there is one exception, the last line: a tensor *without dimensions* on the CPU is treated like "
-    "a Python number.",
+    "In arithmetic two tensors in two places do not meet, with one exception, the last line: a tensor *without "
+    "dimensions* on the CPU is treated like a Python number.",
     "A vector of one element is not, and neither is a tensor without dimensions that lives on the accelerator.",
     "Arithmetic wants all its tensors in one place and leaves the result there; only a CPU tensor without "
     "dimensions may join from elsewhere.",
@@ -220,6 +219,20 @@ def test_only_a_cpu_tensor_without_dimensions_joins_in_arithmetic():
 
 
 @claims(
+    "(Outside arithmetic there are others: an index may come from the CPU, and `a.copy_(b)` fetches the numbers of `b` "
+    "from anywhere.)",
+)
+def test_an_index_and_a_copy_meet_from_elsewhere():
+    here, there, index = torch.arange(3.0), torch.arange(3.0).to("sim"), torch.tensor([2, 0])
+    assert there[index].device == there.device and there[index].tolist() == [2, 0]
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        here[index.to("sim")]
+    for a, b in ((here, there), (there, here)):
+        copied = torch.zeros_like(a).copy_(b)
+        assert copied.device == a.device and copied.tolist() == [0, 1, 2]
+
+
+@claims(
     "The product of a CPU matrix and a meta matrix ran, in this version of torch, and returned numbers that nobody "
     "computed.",
 )
@@ -235,7 +248,8 @@ def test_a_product_with_meta_returns_memory_that_nobody_wrote():
 
 
 @claims(
-    "A constructor that is shown no tensor and no device makes its tensor on the CPU.",
+    "A constructor that is shown no tensor and no device makes its tensor on the CPU, unless a "
+    "`with torch.device(...)` says otherwise.",
 )
 def test_constructors_make_on_the_cpu():
     y = torch.ones(3, device="sim")
@@ -245,8 +259,8 @@ def test_constructors_make_on_the_cpu():
 
 
 @claims(
-    "`with torch.device(...)` says where *new* tensors are born; what `from_numpy` returns lies in the array's "
-    "memory, and stays there.",
+    "`with torch.device(...)` says where a constructor makes its tensor that is shown no tensor and no device; what "
+    "`from_numpy` returns lies in the array's memory, and stays there.",
 )
 def test_a_device_as_context_moves_no_array(run):
     assert shown(run, "torch.from_numpy(array)") == "cpu"
@@ -255,6 +269,9 @@ def test_a_device_as_context_moves_no_array(run):
     with torch.device("sim"):
         assert numpy.shares_memory(torch.from_numpy(array).numpy(), array)
         assert {make(2).device.type for make in (torch.zeros, torch.ones, torch.randn, torch.arange)} == {"sim"}
+        x = torch.ones(2, device="cpu")
+        shown_one = (torch.zeros_like(x), x.new_zeros(2), torch.zeros(2, device=x.device), torch.randn_like(x))
+        assert {made.device.type for made in shown_one} == {"cpu"}
     assert torch.zeros(2).device.type == "cpu"
 
 
@@ -332,8 +349,8 @@ def test_rows_of_every_length_have_a_mean_and_a_read_length_makes_python_wait(re
 
 
 @claims(
-    "Unless it is told otherwise it takes *leaves* only: tensors that no recorded operation made.",
-    "A real move is an operation, and torch records operations on tracked tensors.",
+    "What it takes are *leaves*: tensors that no recorded operation made, and others only on special request.",
+    "A real move is an operation, and on a tracked tensor torch records it.",
     "So `w` is a *result*, of a tensor on the CPU that has no name any more, and the gradient goes there.",
     "On the CPU `.to` does nothing, and all seems well.",
     "Make it there, or move first and track afterwards:",
@@ -356,7 +373,9 @@ def test_a_moved_tracked_tensor_is_no_leaf_and_no_optimizer_takes_it(run):
     for made in (w, home * 2):
         with pytest.raises(ValueError, match="can't optimize a non-leaf Tensor"):
             torch.optim.SGD([made], lr=0.1)
-        assert torch.optim.SGD([made], lr=0.1, differentiable=True), "unless it is told otherwise"
+        assert torch.optim.SGD([made], lr=0.1, differentiable=True), "a special request"
+        made.retain_grad()
+        assert torch.optim.SGD([made], lr=0.1), "and another one"
     start = torch.ones(3)
     assert all(start.to(place, copy=True).requires_grad_() is not start for place in ("cpu", "sim"))
     assert not start.requires_grad
@@ -377,7 +396,8 @@ def test_sgd_takes_the_step_of_unit_1():
 
 
 @claims(
-    "`.detach()`, `.cpu()`, `.numpy()` and `.to()` all give you the values, and none of them promises a copy.",
+    "`.detach()`, `.cpu()`, `.numpy()` and `.to()` all give you the values, and none of them promises a copy by "
+    "itself.",
     "Here `w` is edited after five lines that keep it:",
     "`.cpu()` copies only if it has to.",
     "From an accelerator it has to; on the CPU it hands over the tensor itself, and every later edit rewrites the "
@@ -430,8 +450,9 @@ def test_what_the_hints_for_a_leaf_say():
 
 @claims(
     "The module moved itself, so that there is no other one left behind.",
-    "It does what a tensor's own `.to` never does: each of its weights is the same object as before, with its "
-    "numbers in another place, so that an optimizer that was given the weights still holds the right ones.",
+    "It does what a tensor's own `.to` never does: on the way to an accelerator each of its weights is the same object "
+    "as before, with its numbers in another place, so that an optimizer that was given the weights still holds the "
+    "right ones.",
     "On the passenger list are parameters, buffers and the modules inside.",
     "`mask` is a plain attribute and stayed: `register_buffer` puts a tensor on the list that is no weight.",
 )
@@ -462,8 +483,7 @@ def test_four_of_six_lines_wait(run, lesson):
 
 
 @claims(
-    "a running total of tracked losses is itself a result, and keeps everything alive that was recorded for any of "
-    "them.",
+    "a running total of tracked losses is itself a result, and keeps alive what is recorded for each of them.",
     "`total = total + step().detach()` stays on the device.",
 )
 def test_a_total_of_tracked_losses_keeps_what_was_recorded():
@@ -512,7 +532,7 @@ def test_one_mebibyte_holds_sixteen_batches(run):
 @claims(
     "A device has so many bytes, and a tensor holds its share until no name, no list and no window leads to it any "
     "more.",
-    "`torch.cuda.memory_allocated()` counts the memory of CUDA, and of nothing else:",
+    "`torch.cuda.memory_allocated()` counts what tensors take on a CUDA device, and nothing else:",
 )
 def test_memory_is_held_until_the_last_name_is_gone(run):
     assert shown(run, "torch.sim, with a window of one:") == shown(run, "torch.sim:") == "1048576 bytes more"
@@ -593,13 +613,24 @@ MEASURED = {
     "D30": ("y.to('sim', copy=True) is y", False),
     "D32": ("torch.ones(2, requires_grad=True).detach().to('sim').requires_grad", False),
     "D35": ("torch.ones(2, requires_grad=True).to('sim', copy=True).requires_grad_().is_leaf", False),
+    "D56": ("registered(mask=torch.nn.Parameter(x, requires_grad=False))", (["mask"], [])),
+    "D57": ("registered(scale=torch.nn.Buffer(torch.tensor(1.0, requires_grad=True)))", ([], ["scale"])),
 }
+
+
+def registered(**attributes):
+    """The names of a module's parameters and of its buffers when these attributes were assigned."""
+    module = torch.nn.Module()
+    for name, value in attributes.items():
+        setattr(module, name, value)
+    return [name for name, _ in module.named_parameters()], [name for name, _ in module.named_buffers()]
 
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_what_the_catalogue_measured_is_what_happens(run, name):
     expression, value = MEASURED[name]
-    assert eval(expression, {"torch": torch, "x": torch.ones(2), "y": torch.ones(2, device="sim")}) == value
+    names = {"torch": torch, "registered": registered, "x": torch.ones(2), "y": torch.ones(2, device="sim")}
+    assert eval(expression, names) == value
 
 
 # --- the exercises ---------------------------------------------------------------------------------------------------
@@ -619,7 +650,7 @@ def test_forms_are_mixed(lesson):
 
 def test_exercises_about_places_are_graded_in_both(exercises):
     both = {name for name, exercise in exercises.items() if devices_for(exercise)[-1] == "sim"}
-    assert {"to_device", "one_trip", "masked_mean", "make_param", "weight_log", "window_means"} <= both
+    assert {"to_device", "one_trip", "masked_mean", "make_param", "weight_log", "window_means", "Masked"} <= both
     assert all(devices_for(exercise)[0] == "cpu" for exercise in exercises.values())
 
 
@@ -628,6 +659,93 @@ def test_the_broken_programs_of_the_lesson_are_wrong(run, exercises, references,
     exercise = exercises[name]
     expected = visible(exercise, references[name])
     assert judge(exercise, visible(exercise, run.names[f"broken_{name}"]), expected, []).status != "right"
+
+
+@claims(
+    "Four things tie the module to the CPU, to float32, or keep a weight from learning:",
+    "`parameters()` lists `weight` and `scale` and nothing else. Both get gradients from what the module returns. "
+    "`state_dict()`, which gives by name what belongs into a file, has `mask` as well.",
+)
+def test_the_broken_module_of_the_lesson_is_tied_four_times(run, exercises, references):
+    """Each of the four mended by itself does away with what it breaks."""
+    broken, mask = run.names["BrokenMasked"], torch.tensor([[True, False, True]])
+    module, x = broken(mask), torch.tensor([[5.0, 7.0]])
+    right = references["Masked"](mask)
+    assert torch.equal(module(x), right(x)) and module(x).item() == 6
+    assert sorted(right.state_dict()) == ["mask", "scale", "weight"]
+    assert sorted(name for name, _ in right.named_parameters()) == ["scale", "weight"]
+    right(x).sum().backward()
+    assert all(parameter.grad is not None for parameter in right.parameters())
+    found = {name for name, _ in module.named_parameters()}, {name for name, _ in module.named_buffers()}
+    assert found == ({"weight"}, set()), "the mask and the scale are no passengers"
+    with pytest.raises(RuntimeError, match="same device"):
+        broken(mask).to("sim")(x.to("sim"))
+    tied = broken(mask).to("sim")
+    tied.mask = mask.to("sim")
+    with pytest.raises(RuntimeError, match="same device"):
+        tied(x.to("sim"))  # the ones
+    with pytest.raises(RuntimeError, match="same dtype"):
+        broken(mask).half()(x.half())
+    module(x).sum().backward()
+    assert module.weight.grad is not None and module.scale.grad is None, "the number that was read knows nothing"
+    seen, expected = (visible(exercises["Masked"], program) for program in (broken, references["Masked"]))
+    assert judge(exercises["Masked"], seen, expected, []).status == "wrong"
+
+
+@claims(
+    "`mask` is a bool table of shape (outputs, inputs + 1), on the CPU; `x` has shape (rows, inputs), and is where the "
+    "module is and of its float dtype.",
+)
+def test_the_module_is_handed_what_the_contract_says(exercises, references):
+    masks, rows = [], []
+
+    class Noting(references["Masked"]):
+        def __init__(self, mask):
+            super().__init__(mask)
+            masks.append((mask.dtype, mask.device.type, tuple(mask.shape) == tuple(self.weight.shape)))
+
+        def forward(self, x):
+            rows.append((x.dtype, x.device.type))
+            assert (x.device, x.dtype, x.shape[1] + 1) == (self.weight.device, self.weight.dtype, self.weight.shape[1])
+            return super().forward(x)
+
+    exercise = exercises["Masked"]
+    verdict = judge(exercise, visible(exercise, Noting), visible(exercise, references["Masked"]), [])
+    assert verdict.status == "right" and set(masks) == {(torch.bool, "cpu", True)}
+    assert {dtype for dtype, _ in rows} == {torch.float16, torch.float32}
+    assert {place for _, place in rows} == {"cpu", "sim"}
+
+
+def test_a_batch_in_lists_for_tuples_misses_that_alone(exercises, references):
+    exercise, right = exercises["to_device"], references["to_device"]
+
+    def lists(value):
+        if isinstance(value, dict):
+            return {key: lists(part) for key, part in value.items()}
+        return [lists(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+    seen = visible(exercise, lambda batch, device: lists(right(batch, device)))
+    verdict = judge(exercise, seen, visible(exercise, right), [])
+    words = "a list is a list, a tuple a tuple, and the rest comes back as it was"
+    assert [one.words for one, met in zip(exercise.requirements, verdict.met) if not met] == [words]
+
+
+def test_a_batch_that_needs_no_move_may_come_back_itself(exercises, references):
+    exercise, right = exercises["to_device"], references["to_device"]
+    itself = []
+
+    def tensors(value):
+        if isinstance(value, torch.Tensor):
+            return [value]
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        return [tensor for part in parts for tensor in tensors(part)]
+
+    def frugal(batch, device):
+        itself.append(all(tensor.device.type == device.type for tensor in tensors(batch)))
+        return batch if itself[-1] else right(batch, device)
+
+    assert judge(exercise, visible(exercise, frugal), visible(exercise, right), []).status == "right"
+    assert True in itself and False in itself
 
 
 @pytest.mark.parametrize("place", ["cpu", "sim"])

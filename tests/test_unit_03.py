@@ -184,7 +184,7 @@ def test_a_leaf_is_a_tensor_without_grad_fn(run):
 
 @claims(
     "`backward()` fills the `.grad` of tracked leaves, and that of a result only where somebody asked for it with "
-    "`retain_grad()`. An optimizer refuses any other result:",
+    "`retain_grad()`. An optimizer that is made as below refuses any other result:",
     "In the line of `named_too_late` two tracked tensors were made. The leaf received the gradient and has no name; "
     "the name belongs to the result.",
     "A leaf is a tensor without `grad_fn`, and `backward()` fills the `.grad` of tracked leaves, and of no result that "

@@ -480,7 +480,7 @@ def test_a_pass_frees_kept_tensors_and_a_second_pass_misses_them():
 
 
 @claims(
-    "`retain_graph=True` has a pass leave everything in place. Then a second one runs everywhere:",
+    "`retain_graph=True` has a pass leave everything in place. Then a second one runs through the square, too:",
     "`retain_graph=True` turns the question off, keeps the memory, and where the loss is the same one, counts the same "
     "data twice.",
 )

@@ -295,9 +295,10 @@ def test_only_a_block_that_is_entered_turns_recording_off_and_puts_it_back(run):
 
 @claims(
     "`inference_mode` is a block that gives up more, and saves torch some book-keeping: what is computed there has "
-    "no version counter. Outside, no node can save it for a `backward()`, and an edit in place or a flag raises an "
-    "error. And `enable_grad` does not turn recording on in it, although the switch says that it is on; in "
-    "`no_grad` the same line does:",
+    "no version counter. (A window on a tensor from outside is not computed, and remains as ordinary as that one.) "
+    "Outside, no node can save it for a `backward()`, and an edit in place or a flag raises an error. And "
+    "`enable_grad` does not turn recording on in it, although the switch says that it is on; in `no_grad` the same "
+    "line does:",
     "So: `inference_mode` where results only leave as numbers, `no_grad` where they may come back as inputs or "
     "targets.",
 )
@@ -322,6 +323,12 @@ def test_what_inference_mode_computes_cannot_come_back(run):
         with pytest.raises(RuntimeError, match=words):
             use(strict)
     assert type(strict.sum().item()) is float and (w * strict.clone()).requires_grad
+    outside = torch.ones(3)
+    with torch.inference_mode():
+        window, of_strict = outside[:1], strict[:1]
+    assert of_strict.is_inference() and not window.is_inference()
+    window += 1
+    assert outside._version == window._version == 1 and (w * window).requires_grad
 
 
 @claims(
@@ -1061,3 +1068,8 @@ def test_the_measurements_of_the_newer_entries_hold(run):
         torch.set_grad_enabled(True)
         assert run.names["tracked"]()  # S38
     assert memory.held_by(torch.ones(1, requires_grad=True).detach()).nodes == 0  # S32
+
+    batches = iter([3, 4])
+    assert (sum(batches), sum(batches)) == (7, 0)  # S49
+    with pytest.raises(TypeError, match="object of type 'list_iterator' has no len"):
+        len(batches)

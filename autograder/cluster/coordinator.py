@@ -18,7 +18,7 @@ from rich.console import Console
 
 from autograder.cluster import parcels
 from autograder.cluster.installed import Installed
-from autograder.cluster.parcels import Answer, BadParcel, Failed, HandedIn, Lost, Ready, Refused, Results, Run
+from autograder.cluster.parcels import Answer, BadParcel, Failed, HandedIn, Lost, Ready, Refused, Results, Run, Sent
 from autograder.engine.job import Settings, Submission
 from autograder.folders import GradingError
 from autograder.intake import Master
@@ -30,8 +30,12 @@ WORKER = "autograder.cluster.worker"
 AHEAD = 1
 #: Bytes of submissions that are under way, so that large ones need no more memory than small ones.
 BYTES_UNDER_WAY = 512 << 20
-#: How many workers, or graders beside one, a submission may be given to that end before they answer.
+#: How many workers, or graders beside one, a submission may be given to that end or send what cannot be used.
 TRIES = 3
+#: After so many answers in a row that cannot be used, each to another submission, a worker is given no more.
+BAD_IN_A_ROW = 3
+#: Of so many submissions to one worker it is said what was wrong with the answer.
+TOLD = 5
 #: Seconds between two looks at who is there, and until a scheduler is given up that does not say.
 LOOK_SECONDS = 1.0
 SILENT_SECONDS = 60.0
@@ -43,11 +47,12 @@ LEAVE_SECONDS = 10.0
 
 @dataclass
 class _Try:
-    """A submission that is to be graded, or is at a worker; `ended` has the workers that ended with it."""
+    """A submission that is to be graded, or is at a worker; `ended` has the workers that ended or erred with it."""
 
     submission: Submission
     ended: list[str] = field(default_factory=list)
     files: Mapping[str, bytes] = field(default_factory=dict)
+    token: str = ""
     size: int = 0
 
     @property
@@ -63,6 +68,8 @@ class _Worker:
     threads: int
     prepared: Future
     under_way: dict[asyncio.Task, _Try] = field(default_factory=dict)
+    #: Answers of late that could not be used.
+    bad: int = 0
 
     def has_room(self, ahead: int) -> bool:
         """Whether it can have more, if so many may wait for each that it grades; a suspect is there alone."""
@@ -100,6 +107,8 @@ class Cluster:
         self._workers: dict[str, _Worker] = {}
         self._new: dict[asyncio.Task, _Worker] = {}
         self._refused: dict[str, str] = {}
+        #: Worker -> what it sent that could not be used, in words.
+        self._unusable: dict[str, list[str]] = {}
         self._asked: dict[asyncio.Task, _Worker] = {}
         self._waiting: deque[_Try] = deque()
         self._suspects: deque[_Try] = deque()
@@ -130,6 +139,7 @@ class Cluster:
     def __exit__(self, *_) -> None:
         self._loop.run(self._leave())
         self._loop.close()
+        self._tell_unusable()
 
     def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[Submission, object]]:
         """Yields each submission with its results as `Job.grade` gives them, or with why there are none, a string.
@@ -141,6 +151,19 @@ class Cluster:
         while (found := self._loop.run(self._next())) is not None:
             self._graded += 1
             yield found
+
+    def _tell_unusable(self) -> None:
+        """Name the workers that sent what could not be used, and for whom."""
+        for address, told in self._unusable.items():
+            more = [f"and {len(told) - TOLD} more"] if len(told) > TOLD else []
+            self._console.print(
+                f"worker {address} sent what cannot be used for {len(told)} submissions; they were given to others "
+                "where there were any:",
+                style="red",
+                markup=False,
+            )
+            for words in (*told[:TOLD], *more):
+                self._console.print(f"  {words}", markup=False)
 
     async def _connected(self) -> Client:
         client = Client(self._address, asynchronous=True, set_as_default=False, name="grading")
@@ -267,6 +290,8 @@ class Cluster:
             )
             if self.report is None or LEVELS.index(answer.report.level) < LEVELS.index(self.report.level):
                 self.report = answer.report
+        elif isinstance(answer, Results):
+            self._refuse(found, "Its first answer is the answer to something else.")
         else:
             self._refuse(found, answer.reason)
 
@@ -275,7 +300,7 @@ class Cluster:
         try:
             return parcels.answer_in(await future)
         except BadParcel as error:
-            return Failed(f"What came back from the worker cannot be used: {error}.")
+            return Failed(f"{error}")
         except asyncio.CancelledError as error:
             if asyncio.current_task().cancelling():
                 raise
@@ -312,6 +337,7 @@ class Cluster:
             return
         # At least 1, so that nothing under way is nothing.
         tried.files, tried.size = handed_in.files_beside(self._masters[submission.assignment]), handed_in.size + 1
+        tried.token = handed_in.token
         grade = operator.methodcaller("grade", parcels.packed(handed_in))
         task = self._asking(self._submit(one.address, grade, one.prepared))
         one.under_way[task] = tried
@@ -323,20 +349,35 @@ class Cluster:
         self._under_way -= tried.size
         if isinstance(answer, Results):
             try:
-                self._done(tried, self._outcome(answer, tried))
+                self._done(tried, self._outcome(answer, one, tried))
+                one.bad = 0
             except BadParcel as error:
-                self._done(tried, f"What {one.address} sent for it cannot be used: {error}.")
+                self._cannot_use(one, tried, f"{error}")
         elif isinstance(answer, Lost):
             self._try_again(tried, one.address, answer.reason)
         elif isinstance(answer, Refused):
             self._waiting.appendleft(tried)
             self._refuse(one, answer.reason)
+        elif isinstance(answer, Failed):
+            self._cannot_use(one, tried, answer.reason)
         else:
-            self._done(tried, answer.reason)
+            self._cannot_use(one, tried, "it is the answer to something else")
 
-    def _outcome(self, answer: Results, tried: _Try) -> list:
-        master = self._masters[tried.submission.assignment]
-        return parcels.outcome(answer, tried.submission, tried.files, master, self._settings)
+    def _outcome(self, answer: Results, one: _Worker, tried: _Try) -> list:
+        sent = Sent(tried.submission, tried.token, one.address, tried.files)
+        return parcels.outcome(answer, sent, self._masters[tried.submission.assignment], self._settings)
+
+    def _cannot_use(self, one: _Worker, tried: _Try, reason: str) -> None:
+        """Have a submission graded elsewhere, and do without a worker that sends nothing else.
+
+        One that others have erred with says nothing of this worker: it may be the submission.
+        """
+        its = f"{tried.submission.student}, {tried.submission.assignment}"
+        self._unusable.setdefault(one.address, []).append(f"{its}: {reason}")
+        one.bad += not tried.is_suspect
+        self._try_again(tried, one.address, f"What the last of them sent cannot be used: {reason}.")
+        if one.bad >= BAD_IN_A_ROW:
+            self._refuse(one, f"Its last {one.bad} answers cannot be used.")
 
     def _gone(self, one: _Worker, reason: str) -> None:
         """Give what a lost worker had to others, each alone: any of it may be why the worker was lost.
@@ -372,8 +413,9 @@ class Cluster:
         else:
             self._done(
                 tried,
-                f"Each of {TRIES} workers that graded it was lost ({', '.join(tried.ended)}). {reason} Run the same "
-                "command again; if that ends so, too, please report it.",
+                f"Each of {TRIES} workers that graded it was lost, or sent what cannot be used "
+                f"({', '.join(tried.ended)}). {reason} Run the same command again; if that ends so, too, please report "
+                "it.",
             )
 
     def _done(self, tried: _Try, outcome: object) -> None:

@@ -66,7 +66,7 @@ class Grader:
         try:
             handed_in = unpacked(data, HandedIn)
             submission = Submission(handed_in.assignment, handed_in.student, handed_in.folder, handed_in.stamp)
-            return answered(results_of(self._job.grade(submission), self._place))
+            return answered(results_of(self._job.grade(submission), self._place, handed_in.token))
         except Exception as error:  # whatever it is, it is this submission's, and told where people read it
             return answered(Failed(f"{type(error).__name__}: {error}"))
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -60,6 +61,8 @@ class HandedIn:
     assignment: str
     student: str
     stamp: str
+    #: Drawn for this sending, so that no other answer can be taken for the one to it.
+    token: str
     #: What intake read, but for the refusals: the name of a refused file may be no text, and so travels as bytes.
     content: Folder
     refused: list[tuple[bytes, str]]
@@ -69,7 +72,7 @@ class HandedIn:
         """The submission as it lies in the coordinator's folder; where it lies there tells no grader anything."""
         folder = Folder.read(submission.folder)
         refused = [(name.encode("utf-8", "surrogatepass"), reason) for name, reason in folder.refused.items()]
-        its = submission.assignment, submission.student, submission.stamp
+        its = submission.assignment, submission.student, submission.stamp, secrets.token_hex(16)
         return cls(*its, replace(folder, refused={}), refused)
 
     @property
@@ -141,6 +144,7 @@ class Lost(msgspec.Struct, tag_field="kind", tag="lost", forbid_unknown_fields=T
 class Results(msgspec.Struct, tag_field="kind", tag="results", forbid_unknown_fields=True):
     """The results of a submission, one for each notebook of the assignment, with the notebook as it was run."""
 
+    token: str
     results: list[dict[str, Any]]
     notebooks: list[dict[str, Any] | None]
 
@@ -180,6 +184,8 @@ class _Cell(msgspec.Struct):
 
 
 class _Ran(msgspec.Struct):
+    nbformat: Literal[4]
+    nbformat_minor: int
     cells: list[_Cell]
 
 
@@ -203,31 +209,45 @@ def answer_in(data: bytes) -> Answer:
         raise BadParcel(f"the answer is none: {error}") from error
 
 
+@dataclass(frozen=True)
+class Sent:
+    """What an answer has to be one to: a submission, the token of its sending, the worker, and the files beside it."""
+
+    submission: Submission
+    token: str
+    worker: str
+    files: Mapping[str, bytes]
+
+
 def outcome(
-    answer: Results, submission: Submission, files: Mapping[str, bytes], master: Master, settings: Settings
+    answer: Results, sent: Sent, master: Master, settings: Settings
 ) -> list[tuple[dict, NotebookNode | None, Mapping[str, bytes]]]:
     """What `Job.grade` gives for the submission; raises BadParcel where the answer is no answer to that.
 
-    `files` are the coordinator's own: no name and no content of a file is taken from a grader.
+    The files are the coordinator's own: no name and no content of a file is taken from a grader.
     """
+    if answer.token != sent.token:
+        raise BadParcel("it is the answer to something else")
     names = [result.get("notebook") for result in answer.results]
     if names != list(master.notebooks) or len(answer.notebooks) != len(names):
         raise BadParcel(f"it has results of {names}, not of {list(master.notebooks)}")
     found = []
     for result, node in zip(answer.results, answer.notebooks):
-        _check_result(result, submission, master, settings)
+        result = _checked(result, sent, master, settings)
         if (node is not None) != (result["status"] == "graded"):
             raise BadParcel(
                 f"{result['notebook']} is {result['status']} with{'out' if node is None else ''} a notebook"
             )
-        found.append((result, None if node is None else _notebook(node, result["notebook"]), files))
+        found.append((result, None if node is None else _notebook(node, result["notebook"]), sent.files))
     return found
 
 
-def _check_result(plain: dict, submission: Submission, master: Master, settings: Settings) -> None:
+def _checked(plain: dict, sent: Sent, master: Master, settings: Settings) -> dict:
+    """The result, with what a result has and nothing else."""
+    submission = sent.submission
     try:
         result = msgspec.convert(plain, _Result)
-    except (msgspec.ValidationError, ValueError) as error:
+    except (msgspec.ValidationError, ValueError, RecursionError) as error:
         raise BadParcel(f"a result is none: {error}") from error
     asked = {
         "student": submission.student,
@@ -240,6 +260,8 @@ def _check_result(plain: dict, submission: Submission, master: Master, settings:
     for name, wanted in asked.items():
         if getattr(result, name) != wanted:
             raise BadParcel(f"its {name} is {getattr(result, name)!r}, not {wanted!r}")
+    if result.graded_on.worker != sent.worker:
+        raise BadParcel(f"it says that {result.graded_on.worker} graded it, not {sent.worker}")
     graded = {cell.id: cell.points for cell in master.notebooks[result.notebook].cells if cell.is_graded}
     if result.cells.keys() != graded.keys():
         raise BadParcel(f"it has scores of {sorted(result.cells)}, not of {sorted(graded)}")
@@ -249,6 +271,7 @@ def _check_result(plain: dict, submission: Submission, master: Master, settings:
             raise BadParcel(f"{name} has {score} of {scored.max} points, and there are 0 to {highest:g}")
     if not (math.isfinite(result.seconds) and result.seconds >= 0):
         raise BadParcel(f"it took {result.seconds} s")
+    return msgspec.to_builtins(result)
 
 
 def _notebook(plain: dict, name: str) -> NotebookNode:
@@ -257,14 +280,15 @@ def _notebook(plain: dict, name: str) -> NotebookNode:
         msgspec.convert(plain, _Ran)
         node = nbformat.from_dict(plain)
         nbformat.validate(node)
-    except (msgspec.ValidationError, nbformat.ValidationError) as error:
+    except (msgspec.ValidationError, nbformat.ValidationError, RecursionError) as error:
         raise BadParcel(f"{name} is no notebook: {str(error).splitlines()[0]}") from error
     return node
 
 
-def results_of(outcomes: Sequence[tuple[dict, NotebookNode | None, Mapping]], place: Place) -> Results:
-    """The answer that the results of `Job.grade` make, with where they come from."""
+def results_of(outcomes: Sequence[tuple[dict, NotebookNode | None, Mapping]], place: Place, token: str) -> Results:
+    """The answer that the results of `Job.grade` make to what came with this token, with where they come from."""
     return Results(
+        token,
         [result | {"graded_on": asdict(place)} for result, _, _ in outcomes],
         [node for _, node, _ in outcomes],
     )

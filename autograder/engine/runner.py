@@ -58,9 +58,10 @@ class NotebookRun:
         self._child: Child | None = None
         self._history: list[str] = []
         self._deadline, self._left = 0.0, Left()
-        # Of the answer cells since the last test: was one written, and was one stopped?
+        # Of the answer cells that the next test is about: was one written, and was one stopped?
         self._answers: list[NotebookNode] = []
         self._stopped: Stopped | None = None
+        self._is_tested = False
         self._stopped_exercises: dict[str, Stopped] = {}
         # Exercises whose answer's cell ended with an error, with the error.
         self._broken: dict[str, str] = {}
@@ -86,11 +87,17 @@ class NotebookRun:
             scored = self._check(cell) if self._is_check(cell) else self._test(cell)
             scored.seconds = round(time.monotonic() - start, 4)
             self.cells[cell.metadata.nbgrader.grade_id] = scored
-            self._answers, self._stopped = [], None
+            self._is_tested = True
         elif role != "demonstration" or self._changed(cell) or self._all_cells:
             if role == "answer":
-                self._answers.append(cell)
+                self._next_answer(cell)
             self._run(cell)
+
+    def _next_answer(self, cell: NotebookNode) -> None:
+        """Several tests in a row are about the same answers; an answer below a test begins anew."""
+        if self._is_tested:
+            self._answers, self._stopped, self._is_tested = [], None, False
+        self._answers.append(cell)
 
     @staticmethod
     def _changed(cell: NotebookNode) -> bool:
@@ -275,7 +282,7 @@ class NotebookRun:
                 outcome.scored.second_try, outcome.scored.message = True, CLEAN_SESSION
         cell.outputs = outcome.outputs
         scored = outcome.scored
-        if scored.score < points:
+        if scored.reason is not None:
             if self._stopped is not None and scored.reason == "wrong":
                 scored.reason, scored.message = self._stopped.reason, self._stopped.message
             elif self._answers and not any(map(self._changed, self._answers)) and scored.score == 0:
@@ -300,7 +307,7 @@ class NotebookRun:
         return _scored_value(reply, points, printed)
 
     def _second_test(self, cell: NotebookNode, points: float) -> "_Tested | None":
-        """The test in a fresh child with the set-up cells and the answers since the test before; None where stopped."""
+        """The test in a fresh child with the set-up cells and the answers that it is about; None where stopped."""
         own = {id(answer) for answer in self._answers}
         sources = [
             other.source

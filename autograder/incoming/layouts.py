@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
-from autograder.incoming.roll import Learner, NotMatched, Roll
+from autograder.incoming.roll import Learner, NotAskedFor, NotMatched, Roll
 from autograder.intake.files import is_notebook
 from autograder.timestamps import handed_in_at
 
@@ -69,6 +69,11 @@ class Known:
         told = f"several units ({', '.join(units)})" if units else "no unit that was asked for"
         raise NotMatched(f"is named like a notebook of {told}: name one, as in `grade UNIT --from …`")
 
+    def asked_for(self, unit: str) -> None:
+        """Raises NotAskedFor where units were named and this is none of them."""
+        if self.wanted and unit not in self.wanted:
+            raise NotAskedFor(unit)
+
 
 def stem(file: str) -> str:
     """A file's name without folders and endings."""
@@ -130,10 +135,9 @@ def _exchange(parts: list[str], place: int, known: Known) -> Claim | None:
     time = handed_in_at(match["time"].encode()) if match and parts[place + 1 :] else None
     if time is None:
         return None
-    if known.wanted and match["unit"] not in known.wanted:
-        raise NotMatched(f"is of {match['unit']}, which was not asked for: name that unit too")
     if match["unit"] not in known.notebooks:
         raise NotMatched(f"is of {match['unit']}, which is no unit here: build or rename it")
+    known.asked_for(match["unit"])
     learner = known.roll.by_id(match["id"])
     return Claim(learner, match["unit"], "/".join(parts[place + 1 :]), parts[place], time, is_in_exchange=True)
 
@@ -143,8 +147,7 @@ def _nbgrader(parts: list[str], place: int, known: Known) -> Claim | None:
     if len(parts) < place + 3 or parts[place + 1] not in known.notebooks:
         return None
     learner, unit = parts[place : place + 2]
-    if known.wanted and unit not in known.wanted:
-        raise NotMatched(f"is of {unit}, which was not asked for: name that unit too")
+    known.asked_for(unit)
     group = "/".join(parts[: place + 2])
     return Claim(known.roll.by_id(learner), unit, "/".join(parts[place + 2 :]), group)
 
@@ -195,8 +198,7 @@ def _flat(name: str, known: Known) -> Claim | None:
     if not readings:
         raise NotMatched("ends in no unit's name: rename it LEARNER_UNIT.ipynb, or name one unit")
     learner, unit = readings[0]
-    if known.wanted and unit not in known.wanted:
-        raise NotMatched(f"is of {unit}, which was not asked for: name that unit too")
+    known.asked_for(unit)
     notebooks = list(known.notebooks[unit])
     return Claim(learner, unit, f"{notebooks[0]}.ipynb" if len(notebooks) == 1 else name, name)
 

@@ -4,7 +4,7 @@ import datetime
 import errno
 import os
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autograder.folders import Folders
 from autograder.incoming.layouts import Claim, Known, claim
-from autograder.incoming.roll import NotMatched, Roll
+from autograder.incoming.roll import NotAskedFor, NotMatched, Roll
 from autograder.incoming.sources import Refused, Source, opened
 from autograder.intake.files import FILES, TOTAL_BYTES, is_notebook
 from autograder.pages import plain
@@ -21,12 +21,16 @@ from autograder.timestamps import FILE, handed_in_at
 
 @dataclass
 class Taken:
-    """What became of the files: (learner, unit) that were placed, remarks, and file -> why it could not be placed."""
+    """What became of the files: (learner, unit) that were placed, remarks, and file -> why it could not be placed.
+
+    `not_asked_for` counts by unit the files whose place says that they are of another unit than those asked for.
+    """
 
     placed: list[tuple[str, str]] = field(default_factory=list)
     unchanged: list[tuple[str, str]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     not_matched: dict[str, str] = field(default_factory=dict)
+    not_asked_for: Counter[str] = field(default_factory=Counter)
 
     def lines(self) -> list[str]:
         """The whole of it in words."""
@@ -34,6 +38,9 @@ class Taken:
         counted += f", {len(self.unchanged)} that were there already" if self.unchanged else ""
         counted += f"; {len(self.not_matched)} files could not be matched" if self.not_matched else ""
         told = [f"{name} {reason}." for name, reason in sorted(self.not_matched.items())]
+        if self.not_asked_for:
+            counts = ", ".join(f"{unit} ({number})" for unit, number in sorted(self.not_asked_for.items()))
+            told.append(f"Files of units that were not asked for were left out: {counts}. Name a unit to have its own.")
         return [f"{counted}.", *(f"  {plain(sentence)}" for sentence in (*self.remarks, *told))]
 
 
@@ -108,6 +115,9 @@ def _submissions(source: Source, known: Known, taken: Taken) -> list[_Submission
             found = claim(entry.name, known)
             if found is None and top and (below := claim(entry.name.removeprefix(top), known)):
                 found = replaced(below, depth=below.depth + 1)
+        except NotAskedFor as other:
+            taken.not_asked_for[str(other)] += 1
+            continue
         except NotMatched as error:
             taken.not_matched[entry.name] = str(error)
             continue

@@ -36,6 +36,10 @@ class NotMatched(Exception):
     """Why nobody, or nobody in particular, is meant."""
 
 
+class NotAskedFor(NotMatched):
+    """The unit is told, and is another than those that were asked for."""
+
+
 @dataclass(frozen=True)
 class Learner:
     """One learner. Times are in UTC without a zone, as nbgrader keeps them; the key "" of `extension` is for all."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import platform
 import tempfile
 from collections.abc import Mapping
@@ -123,14 +124,22 @@ def _current(folders: Folders, assignment: str, source: Path) -> dict[str, Maste
 
 
 def _made_of(folders: Folders, source: Path) -> str:
-    """A digest of all that generating the assignment reads; headers and footers lie above its folder."""
+    """A digest of all that generating the assignment reads, by name and content."""
     digest = hashlib.sha256(f"{FORMAT} {platform.python_version()} {nbgrader_version}".encode())
     notebooks = [*source.glob("*.ipynb"), *source.glob("*.yml"), *source.parent.glob("*.ipynb")]
-    for path in [folders.root / "nbgrader_config.py", *sorted(notebooks)]:
+    for path in [folders.root / "nbgrader_config.py", *_shared(folders), *sorted(notebooks)]:
         content = path.read_bytes()
-        digest.update(f"\n{path.relative_to(folders.root).as_posix()} {len(content)}\n".encode())
+        digest.update(f"\n{os.path.relpath(path, folders.root)} {len(content)}\n".encode())
         digest.update(content)
     return digest.hexdigest()
+
+
+def _shared(folders: Folders) -> list[Path]:
+    """What every assignment may be made with: header, footer, and the tests that `AUTOTEST` stands for."""
+    around, tests = (folders.config.get(name, {}) for name in ("IncludeHeaderFooter", "InstantiateTests"))
+    names = [around.get("header"), around.get("footer"), tests.get("autotest_filename", "autotests.yml")]
+    # nbgrader reads them from the course's folder, which it works in.
+    return [folders.root / name for name in names if isinstance(name, str) and (folders.root / name).is_file()]
 
 
 def _as_released(folders: Folders, assignment: str) -> dict[str, MasterNotebook]:

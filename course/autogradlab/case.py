@@ -31,6 +31,7 @@ class Case:
         self.seed = derived_seed(exercise, seed, index)
         self.random = numpy.random.RandomState(self.seed)
         self.facts, self.watched, self.tracked, self.calls, self.scales = {}, {}, {}, {}, {}
+        self.topic = None
         self._sizes = set()
         self._scale = scale or {}
 
@@ -107,6 +108,13 @@ class Case:
         """`count`, or a multiple of it in the repeated runs that `Flat` compares."""
         self.scales[name] = count
         return count * self._scale.get(name, 1)
+
+    def about(self, name: str):
+        """Says of the calls that follow, up to the next `about`, that the results under this name come from them.
+
+        A name is that of a result, or a key of a dict in one. Where one such call is known, a difference shows it.
+        """
+        self.topic = name
 
     def attempt(self, function, *args, **kwargs):
         """What the call returns, or the exception that it raises."""

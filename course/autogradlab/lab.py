@@ -47,6 +47,9 @@ def start(folder: Path, configuration: Path, further: list[str]) -> int:
     os.chdir(folder)  # nbgrader looks for its configuration here
     from jupyterlab.labapp import LabApp  # reads the variable above when it is imported
 
+    if "--no-browser" not in further:
+        print("JupyterLab opens in your browser.", file=sys.stderr)
+    print("To stop it, press Control-C here, twice.", file=sys.stderr, flush=True)
     root_user = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     LabApp.launch_instance([f"--ServerApp.root_dir={folder}", *root_user, *further])
     return 0

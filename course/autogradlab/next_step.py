@@ -4,11 +4,15 @@ import html
 from dataclasses import dataclass
 
 from autogradlab import answers, limits, outline
+from autogradlab.verdicts import prose
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do next, in words, and the address of the place where it is done, if it is another place."""
+    """One thing to do next, in words, and the address of the place where it is done, if it is another place.
+
+    `more` is said after it; what stands in backticks there is code.
+    """
 
     words: str
     address: str | None = None
@@ -27,7 +31,7 @@ class Step:
         if self.place:
             style = "text-decoration:underline"  # colour alone would not tell it from the words around it
             link = f'<a href="{html.escape(self.address)}" style="{style}">{html.escape(self.place)}</a>.'
-        return " ".join(filter(None, (f"Next: {html.escape(self.words)}", link, html.escape(self.more))))
+        return " ".join(filter(None, (f"Next: {prose(self.words)}", link, prose(self.more))))
 
 
 def after(record: dict, times: int, directory, records: dict) -> Step | None:
@@ -55,11 +59,12 @@ def _onward(unit, position) -> Step:
     more = ""
     if answers.are_at_hand(unit.name):
         name = unit.exercises[position].name
-        more = f'Other right answers: from autogradlab import solutions; solutions("{name}")'
+        more = f'Other right answers, in a cell of your own: `from autogradlab import solutions; solutions("{name}")`'
     following = [*unit.exercises[position + 1 :], *unit.exercises[:position]]
     open_ones = [exercise for exercise in following if exercise.state != outline.DONE]
     if open_ones:
-        words = f"{len(open_ones)} exercise{'s' * (len(open_ones) != 1)} to go in this unit; go on with"
+        words = f"{len(open_ones)} exercise{'s' * (len(open_ones) != 1)} to go in this unit; "
+        words += "read on, up to" if open_ones[0] in unit.exercises[position:] else "go back to"
         return Step(words, f"#{open_ones[0].anchor}", outline.plain(open_ones[0].heading), more)
     siblings = sorted(path.parent.name for path in unit.notebook.parent.parent.glob("*/recorded.bin"))
     later = [name for name in siblings if name > unit.name]
@@ -79,5 +84,6 @@ def _again(exercise, record, times) -> Step:
     if exercise.hints:
         words.append(f"Hint {min(times, exercise.hints)} of {exercise.hints} stands above your answer.")
     if times > 1 and record["case"] and record["case"]["call"]:  # a prediction's case is the variant that was chosen
-        words.append(f'A smaller case: from autogradlab import smaller; smaller("{exercise.name}")')
+        code = f'`from autogradlab import smaller; smaller("{exercise.name}")`'
+        words.append(f"A smaller case, in a cell of your own: {code}")
     return Step(" ".join(words))

@@ -26,6 +26,7 @@ MAX_TEXT = 20_000
 MAX_GRAPH = 20_000
 MAX_LABELS = 10_000
 MAX_LOOKS = 64
+MAX_PARTS_DEEP = 3
 MAX_FRAMES = 12
 _NAMED_ASPECTS = {"memory", "identity", "graph"}
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -239,9 +240,9 @@ _RAISED = object()
 class _Calls:
     """Wraps a learner's function so that its calls, their arguments before and after, are noted."""
 
-    def __init__(self, exercise, labels, describe, meter):
-        self.exercise, self.labels, self.describe, self.meter = exercise, labels, describe, meter
-        self.texts, self.after, self.returned_none = [], [], []
+    def __init__(self, exercise, case, labels, describe, meter):
+        self.exercise, self.case, self.labels, self.describe, self.meter = exercise, case, labels, describe, meter
+        self.texts, self.topics, self.after, self.returned_none = [], [], [], []
         # The results themselves are kept only where calls are told: elsewhere that would keep their graphs alive.
         self.results, self.raising, self.count = [], None, 0
         self.aspects = exercise.aspects("arguments")
@@ -270,6 +271,7 @@ class _Calls:
         told = self.describe and number < MAX_LOOKS
         if told:
             self.texts.append(call_text(self.exercise.name, given))
+            self.topics.append(self.case.topic)
             self.results.append(_RAISED)
         try:
             result = program(*args, **kwargs)
@@ -277,25 +279,38 @@ class _Calls:
             if told:
                 self.results[number] = result
             return result
-        except BaseException:
+        except BaseException as error:
             self.raising = number
+            if told:
+                self.results[number] = error
             raise
         finally:
             if self.aspects and self.meter is None and len(self.after) < MAX_LOOKS:
                 self.after.append(_looked(self.aspects, self.labels, given))
 
     def sources(self, results: dict) -> dict:
-        """The number of the call that returned a named result or one item of it, by name or `name[number]`."""
-        found = self._matched(results)
-        for name, value in results.items():
-            if type(value) in (list, tuple):
-                found |= self._matched({f"{name}[{number}]": item for number, item in enumerate(value[:MAX_LOOKS])})
+        """The number of the call that a named result or a part of one comes from, by name or path."""
+        return self._sources({name: (name, value) for name, value in results.items()}, 0)
+
+    def _sources(self, values: dict, depth) -> dict:
+        """The same of values by path, each with the name or key under which it stands."""
+        found = self._matched({path: value for path, (_, value) in values.items()})
+        for path, (key, value) in values.items():
+            calls = [number for number, topic in enumerate(self.topics) if type(key) is str and topic == key]
+            if len(calls) == 1:
+                found[path] = calls[0]
+            if depth < MAX_PARTS_DEEP and type(value) in (dict, list, tuple):
+                pairs = value.items() if type(value) is dict else enumerate(value)
+                parts = {
+                    f"{path}[{value_text(key, 240)}]": (key, part) for key, part in itertools.islice(pairs, MAX_LOOKS)
+                }
+                found |= self._sources(parts, depth + 1)
         return found
 
     def _matched(self, values: dict) -> dict:
         """The calls that returned these values: in their order, or where only one call can have."""
         own = list(values.values())
-        if len(own) == len(self.results) and all(mine is result for mine, result in zip(own, self.results)):
+        if own and len(own) == len(self.results) and all(mine is result for mine, result in zip(own, self.results)):
             return dict(zip(values, range(len(own))))
         # Objects that Python hands out more than once say nothing about where they come from.
         shared = (type(None), bool, int, str, bytes)
@@ -362,7 +377,7 @@ def _run(exercise, program, case, observation=None, *, meter=None, step_limit=No
     Without a meter, everything else that it did is written into `observation`.
     """
     labels = _Labels(bool((exercise.aspects("returned") | exercise.aspects("arguments")) & _NAMED_ASPECTS))
-    calls = _Calls(exercise, labels, describe, meter)
+    calls = _Calls(exercise, case, labels, describe, meter)
     printed, raised, results = _Printed(), None, {}
     watched = calls.wrap(program)
     with contextlib.ExitStack() as stack:

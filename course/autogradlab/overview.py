@@ -62,8 +62,11 @@ def state_of(unit) -> str:
     return PARTLY if unit.is_touched else UNTOUCHED
 
 
-def next_words(found: list) -> str:
-    """What to do next, in one sentence: an exercise that was begun, else the first whose unit's needs are met."""
+def next_words(found: list, named=lambda unit: f"unit {unit.number}, {unit.title}") -> str:
+    """What to do next, in one sentence: an exercise of a unit that was begun, else a unit whose needs are met.
+
+    `named(unit)` is how the sentence names a unit.
+    """
     done = {unit.name for unit in found if state_of(unit) == DONE}
     known = {unit.name for unit in found}
     left = [unit for unit in found if unit.exercises and unit.name not in done]
@@ -72,9 +75,11 @@ def next_words(found: list) -> str:
     begun = [unit for unit in left if state_of(unit) == PARTLY]
     ready = [unit for unit in left if set(unit.requires) & known <= done]
     unit = (begun or ready or left)[0]
+    if state_of(unit) == UNTOUCHED:
+        return f"Next: begin {named(unit)}."
     open_ones = [exercise for exercise in unit.exercises if exercise.state != DONE]
     exercise = min(open_ones, key=lambda one: TIERS.index(one.tier) if one.tier in TIERS else 0)
-    return f"Next: “{exercise.title}” ({exercise.words}) in unit {unit.number}, {unit.title}."
+    return f"Next: “{exercise.title}” ({exercise.words}) in {named(unit)}."
 
 
 def alt_text(found: list) -> str:

@@ -28,5 +28,5 @@ def _html(part, is_first):
         title, _, code = part.partition("\n")
         return f"<details><summary>{prose(title)}</summary>{_html(Code(code), False)}</details>"
     if isinstance(part, Code):
-        return f'<pre style="white-space:pre-wrap">{escape(part)}</pre>'
+        return f'<pre style="white-space:pre-wrap;margin-bottom:1em">{escape(part)}</pre>'
     return f"<p><strong>{prose(part)}</strong></p>" if is_first else f"<p>{prose(part)}</p>"

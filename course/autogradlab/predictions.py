@@ -4,6 +4,7 @@ A prediction is credited for being made, never for being right, and lives in the
 
 >>> commit("third_reading", answer=None, confidence=None)
 Still to give: your answer, your confidence (1, a guess, to 5, certain).
+Write them in place of None, as in answer=…, confidence=3, and run this cell again.
 Nothing is shown until then.
 >>> @reveal("third_reading", see="Every backward adds")
 ... def _():
@@ -89,7 +90,9 @@ def commit(
     ]
     if missing:
         stands = f"Your earlier answer stands: {_current(name).latest}." if variants else "Nothing is shown until then."
-        show(Notice(f"Still to give: {', '.join(missing)}.", stands))
+        them, form = "them" if len(missing) > 1 else "it", _form(answers)
+        where = f"Write {them} in place of None, as in answer={form}, confidence=3, and run this cell again."
+        show(Notice(f"Still to give: {', '.join(missing)}.", where, stands))
         return
     if not _is_whole(confidence, 1, 5):
         show(_refusal("confidence", confidence, "a whole number from 1 (a guess) to 5 (certain)", "confidence=3"))
@@ -214,8 +217,13 @@ def _miscounted(value, answers):
     if answers is None or isinstance(value, list) and len(value) == answers:
         return None
     count = f"a list of {len(value)}" if isinstance(value, list) else "one value"
-    example = ", ".join(["…"] * answers)
-    return f"The answer is {count}. Expected a list of {answers}, one for each value asked for; try answer=[{example}]."
+    form = _form(answers)
+    return f"The answer is {count}. Expected a list of {answers}, one for each value asked for; try answer={form}."
+
+
+def _form(answers):
+    """What an answer of so many values looks like."""
+    return "…" if answers is None else f"[{', '.join(['…'] * answers)}]"
 
 
 def _is_whole(value, low, high):

@@ -131,14 +131,20 @@ class Told:
         return [candidate.message for candidate, _ in verdict.diagnosis]
 
     def _link(self, verdict):
-        """The place of the demonstration that treats the first diagnosed misconception: (address, heading)."""
-        place = next((candidate.see for candidate, _ in verdict.diagnosis if candidate.see), None)
+        """The place of the demonstration that treats the first diagnosed misconception: (address, heading).
+
+        A unit that comes later is none yet: units stand in the order of their names.
+        """
+        places = (candidate.see for candidate, _ in verdict.diagnosis if candidate.see)
+        place = next((one for one in places if one.partition("#")[0] <= self.unit), None)
         if place is None:
             return None
         unit, _, anchor = place.partition("#")
         folder = "" if unit == self.unit else f"../{unit}/"
-        heading = anchor.replace("-", " ")
-        return f"{folder}{unit}.ipynb#{anchor}", heading if unit == self.unit else f"{heading} (unit {unit})"
+        words = anchor.replace("-", " ")
+        if unit != self.unit:
+            words += f" (unit {unit.partition('_')[0].lstrip('0')})"
+        return f"{folder}{unit}.ipynb#{anchor}", words
 
     def _result(self, status, score, rows, facts, said=(), link=None, **more) -> CheckResult:
         score = round(score, 6)
@@ -197,8 +203,9 @@ def _call_of(difference, sources: dict) -> int | None:
     """The number of the call that returned what differs, or after which an argument does."""
     if difference.call is not None or difference.result is None:
         return difference.call
-    item = re.match(r"\[\d+\]", difference.path)
-    return sources.get(difference.result + (item[0] if item else ""), sources.get(difference.result))
+    place = difference.result + difference.path
+    known = [path for path in sources if place.startswith(path) and place[len(path) :][:1] in ("", "[", ".")]
+    return sources[max(known, key=len)] if known else None
 
 
 def _row_text(requirement, met: bool, judged: bool) -> str:
@@ -235,9 +242,13 @@ def _page(head, rows, paragraphs, link, text) -> str:
         first, newline, rest = paragraph.partition("\n")
         parts.append(f"<p>{prose(first)}</p>")
         if newline:
-            parts.append(f"<pre style='white-space:pre-wrap'>{html.escape(rest)}</pre>")
+            parts.append(f"<pre style='white-space:pre-wrap;margin-bottom:1em'>{html.escape(rest)}</pre>")
     if link:
-        parts.append(f"<p>Shown in <a href='{html.escape(link[0])}'>{html.escape(link[1])}</a>.</p>")
+        # Colour alone would not tell it from the words around it.
+        place = f"<a href='{html.escape(link[0])}' style='text-decoration:underline'>{html.escape(link[1])}</a>"
+        # JupyterLab goes to a heading only where the notebook is open already.
+        again = " Where that unit opens at its beginning, follow the link again." if link[0].startswith("../") else ""
+        parts.append(f"<p>Shown in {place}.{again}</p>")
     return "".join([*parts, _as_text(text)])
 
 

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import copy
 import math
 from unittest import mock
 
@@ -135,17 +136,18 @@ def pick_device(program, case):
     wishes = [f"cuda:{number}", "cpu", torch.device("cuda", number), "meta", torch.device("mps")]
     unknown = case.choice(["gpu", "nvidia", "cuda0", "mp5"])
 
-    def found(cuda, mps, *arguments):
+    def found(name, cuda, mps, *arguments):
+        case.about(name)
         with machine(cuda, mps):
             return case.attempt(program, *arguments)
 
-    preferred = {str(wish): found(*here, wish) for wish in (wishes[case.kind], wishes[0], wishes[2])}
-    answer = found(*here, unknown)
+    preferred = {str(wish): found(str(wish), *here, wish) for wish in (wishes[case.kind], wishes[0], wishes[2])}
+    answer = found("an unknown word", *here, unknown)
     return {
-        "with CUDA alone": found(True, False, None),
-        "with CUDA and MPS": found(True, True, None),
-        "with MPS alone": found(False, True, None),
-        "with none": found(False, False),
+        "with CUDA alone": found("with CUDA alone", True, False, None),
+        "with CUDA and MPS": found("with CUDA and MPS", True, True, None),
+        "with MPS alone": found("with MPS alone", False, True, None),
+        "with none": found("with none", False, False),
         "preferred": preferred,
         "an unknown word": type(answer).__name__ if isinstance(answer, Exception) else answer,
     }
@@ -176,7 +178,7 @@ def batch_of(case, target):
 
 @exercise(
     Same(
-        "every tensor is on the device, with its values and its dtype",
+        "every tensor is in its place in the batch, on the device, with its values and its dtype",
         "returned.moved",
         "returned.moved.device",
         weight=2,
@@ -198,7 +200,16 @@ def to_device(program, case):
     batch = batch_of(case, target)
     with Crossings() as seen:
         moved = program(batch, target)
-    return {"moved": moved, "kinds": kinds(moved), "trips": seen.trips}
+    return {"moved": only_tensors(moved), "kinds": kinds(moved), "trips": seen.trips}
+
+
+def only_tensors(value):
+    """The tensors of a nested batch in their places, in new containers of which list and tuple are one."""
+    if isinstance(value, dict):
+        return {key: only_tensors(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [only_tensors(part) for part in value]
+    return value if isinstance(value, torch.Tensor) else None
 
 
 def kinds(value):
@@ -212,7 +223,7 @@ def kinds(value):
 
 @exercise(
     Same(
-        "every tensor is on the device, with its values, its shape and its dtype",
+        "a list comes back, with every tensor on the device, in its values, its shape and its dtype",
         "returned.moved",
         "returned.moved.device",
         weight=2,
@@ -230,6 +241,7 @@ def one_trip(program, case):
     tensors = [case.normal(*shape, requires_grad=case.kind != 1) for shape in shapes]
     moved, trips, gradients = {}, {}, {}
     for words, place in (("elsewhere", other(case.device)), ("where they are", case.device)):
+        case.about(words)
         with Crossings() as seen:
             moved[words] = program(tensors, torch.device(place))
         trips[words] = seen.trips
@@ -276,6 +288,7 @@ def masked_mean(program, case):
     means, trips, waits = {}, {}, {}
     for words, place in (("here", case.device), ("elsewhere", other(case.device))):
         given = x.to(place), lengths.to(place)
+        case.about(words)
         with Crossings() as seen:
             means[words] = program(*given)
         trips[words], waits[words] = seen.trips, seen.waits
@@ -313,7 +326,11 @@ def make_param(program, case):
         3: lambda: case.normal(size, requires_grad=True) * 2,
         4: lambda: case.normal(size, 2, dtype=torch.float64),
     }[case.kind]()
-    return {"tensors": {place: program(init, torch.device(place)) for place in (case.device, other(case.device))}}
+    tensors = {}
+    for place in (case.device, other(case.device)):
+        case.about(place)
+        tensors[place] = program(init, torch.device(place))
+    return {"tensors": tensors}
 
 
 # ------------------------------------------------------------------------------------------------------ kept values
@@ -350,6 +367,7 @@ def weight_log(program, case):
 
     for w, words in zip(weights, ("here", "elsewhere")):
         w.requires_grad_(case.kind != 1)
+        case.about(words)
         logs[words] = program(w, case.counted("step", descend(w)), steps)
     return {"logs": logs, "weights": [w.detach() for w in weights]}
 
@@ -378,6 +396,67 @@ def window_means(program, case):
         return (w * 1.5).square().sum()
 
     return {"means": program(case.counted("step", step), steps, every)}
+
+
+# -------------------------------------------------------------------------------------------------- a whole module
+
+
+@exercise(
+    Same(
+        "in either place and in its float dtype the module returns the right table, where `x` is and of its dtype",
+        "returned.outputs",
+        "returned.outputs.device",
+        weight=2,
+    ),
+    Same(
+        "`parameters()` lists `weight` and `scale`, `state_dict()` has `mask` as well, and both weights get gradients",
+        "returned.parameters",
+        "returned.names in the state",
+        "returned.gradients",
+        weight=2,
+    ),
+    Same("a copy of the module returns what the module returns", "returned.outputs of copies"),
+    Same("in `forward` nothing crosses, and Python waits for no value", "returned.trips", "returned.waits"),
+    devices=BOTH,
+    dtypes=("float32", "float64"),
+    labels={
+        "outputs": "what the module returns",
+        "outputs of copies": "what a copy returns",
+        "parameters": "the list of parameters",
+        "gradients": "the gradients",
+        "names in the state": "the list of names in state_dict()",
+    },
+)
+def Masked(program, case):
+    outputs, inputs, rows = case.size(2, 3), case.size(4, 5), case.size(6, 7)
+    mask = case.integers(0, 2, outputs, inputs + 1).cpu() > 0
+    mask[0, 0], mask[-1, -1] = False, True
+    # Whole numbers and halves are exact in float16 too, in whatever order they are added up.
+    dtype = torch.float16 if case.kind == 3 else case.dtype
+    weight, x = case.integers(-3, 4, outputs, inputs + 1), case.integers(-4, 5, rows, inputs) / 2
+    scale = case.choice([0.5, 2.0])
+    found = {name: {} for name in ("outputs", "outputs of copies", "gradients", "trips", "waits")}
+    for words, place in (("here", case.device), ("elsewhere", other(case.device))):
+        module = program(mask.clone()).to(place, dtype)
+        if case.kind != 0:  # there the module is as it starts
+            with torch.no_grad():
+                module.weight.copy_(weight)
+                module.scale.fill_(scale)
+        given = x.to(place, dtype)
+        with Crossings() as seen:
+            y = found["outputs"][words] = case.attempt(module, given)
+        found["trips"][words], found["waits"][words] = seen.trips, seen.waits
+        found["outputs of copies"][words] = case.attempt(returned_by_a_copy, module, given)
+        if isinstance(y, torch.Tensor) and y.requires_grad:
+            y.sum().backward()
+        parameters = dict(module.named_parameters())
+        found["gradients"][words] = {name: parameter.grad for name, parameter in parameters.items()}
+    return found | {"parameters": sorted(parameters), "names in the state": sorted(module.state_dict())}
+
+
+def returned_by_a_copy(module, x):
+    """What a copy of the module returns."""
+    return copy.deepcopy(module)(x)
 
 
 # --------------------------------------------------------------------------------------------------------- stopwatch

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 
 def warm_up(variant):
-    """Nine lines whose answers are known from the units before, with the learner's own numbers in them."""
+    """Lines whose answers are known from the units before, with the learner's own numbers in them."""
     draw = numpy.random.RandomState(variant)
     a, b, c = (int(draw.randint(low, high)) for low, high in ((2, 6), (2, 6), (1, 5)))
     return f"""import torch
@@ -25,7 +25,8 @@ y = w * x - {c}
 loss = y ** 2
 loss.backward()
 with torch.no_grad():
-    w -= 0.5 * w.grad"""
+    w -= 0.5 * w.grad
+(slope,) = torch.autograd.grad({c} * w * x, w)"""
 
 
 def meter_script(variant):
@@ -79,7 +80,9 @@ def as_floats(values, facts):
     dtypes=("float32", "float64"),
 )
 def fresh_gradients(program, case):
-    w, x = (case.uniform(low=0.5, high=2.0, requires_grad=True) for _ in range(2))
+    # Of any sign, and with a product so far from -1 that no gradient is near 0.
+    signs = [(1, 1), (-1, 1), (1, -1), (-1, -1), (1, 1)][case.kind]
+    w, x = ((sign * case.uniform(low=1.2, high=2.0)).requires_grad_() for sign in signs)
     if case.kind in (1, 3, 4):
         w.grad = case.uniform(low=1.0, high=9.0)
     # A hook runs whenever a gradient arrives, whichever call sent it; the step's own numbers are the same every time.

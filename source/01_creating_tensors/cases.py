@@ -24,8 +24,9 @@ def step_down(program, case):
         x = case.uniform(low=-2.0, high=-0.5, requires_grad=True)
     lr, losses = case.number(0.02, 0.09), []
     for _ in range([1, 1, 2, 3, 1][case.kind]):
-        w.grad = x.grad = None
-        losses.append(program(w, x, lr))
+        w.grad = None
+        # One x for each step: whoever moves it has still moved w as far as was asked.
+        losses.append(program(w, x.detach().clone().requires_grad_(), lr))
     return {"losses": losses}
 
 
@@ -185,6 +186,7 @@ def went_back(loss, pred):
         "in all four pairings it is the mean of the N squared differences",
         *(f"returned.the loss of {words}" for words in PAIRINGS),
         weight=2,
+        raises=(ValueError,),
     ),
     Same("`pred` gets a gradient of its own shape", "returned.gradients", "returned.what the loss is"),
     Same("other shapes are refused with a ValueError", "returned.refusals"),
@@ -199,6 +201,7 @@ def mse(program, case):
     for words, columns in PAIRINGS.items():
         pred, y = (one.unsqueeze(1) if is_column else one for one, is_column in zip((values, targets), columns))
         pred = pred.clone().requires_grad_()
+        case.about(words)
         loss = losses[f"the loss of {words}"] = case.attempt(program, pred, y.clone())
         gradients[words], pasts[words] = went_back(loss, pred)
     more = count + 1
@@ -214,6 +217,7 @@ def mse(program, case):
     }
     refusals = {}
     for words, (pred, y) in strange.items():
+        case.about(words)
         answer = case.attempt(program, pred.requires_grad_(), y)
         refusals[words] = "ValueError" if isinstance(answer, ValueError) else type(answer).__name__
     return losses | {"gradients": gradients, "what the loss is": pasts, "refusals": refusals}

@@ -125,27 +125,27 @@ def number(value, facts):
 )
 def evaluate(program, case):
     features, hidden, classes = case.size(2, 3), case.size(4, 5), case.size(6, 7)
-    layers = nn.Linear(features, hidden), nn.BatchNorm1d(hidden), nn.Tanh(), nn.Dropout(0.5), nn.Linear(hidden, classes)
-    model = filled(case, nn.Sequential(*layers))
+    middle = nn.Sequential(nn.BatchNorm1d(hidden), nn.Tanh(), nn.Dropout(0.5))
+    model = filled(case, nn.Sequential(nn.Linear(features, hidden), middle, nn.Linear(hidden, classes)))
     if case.kind in (1, 4):
         dirty(case, model.parameters())
     if case.kind == 2:
-        model[1].eval()  # as with frozen statistics
+        middle[0].eval()  # as with frozen statistics
     if case.kind == 3:
         model.eval()
     tracked = []
     model.register_forward_hook(lambda module, args, output: tracked.append(output.requires_grad))
     rows = [case.size(2, 16) for _ in range([2, 3, 2, 3, 2][case.kind])]
     batches = [(case.normal(count, features), case.integers(0, classes, count)) for count in rows]
-    calls = itertools.count(1)
 
-    def loss_fn(output, target):
-        if case.kind == 4 and next(calls) == 2:
-            raise Interruption("the second batch cannot be read")
-        return F.cross_entropy(output, target)
+    def read():
+        for number, batch in enumerate(batches):
+            if case.kind == 4 and number == 1:
+                raise Interruption("the second batch cannot be read")
+            yield batch
 
     with torch.set_grad_enabled(case.kind != 3):
-        found = case.attempt(program, model, loss_fn, iter(batches) if case.kind in (1, 3) else batches)
+        found = case.attempt(program, model, F.cross_entropy, read() if case.kind in (1, 3, 4) else batches)
         recording = torch.is_grad_enabled()
     if isinstance(found, Exception) and not isinstance(found, Interruption):
         raise found
@@ -472,11 +472,13 @@ def quiet(program, case):
 
 
 def block(program, case):
-    """What is recorded before, in and after a block."""
-    notes = [recording()]
+    """Products from before, in and after a block, each with whether it was recorded."""
+    x, factors = case.normal(2, requires_grad=True), [case.number(0.5, 2.0) for _ in range(3)]
+    products = [x * factors[0]]
     with program():
-        notes.append(recording())
-    return [*notes, recording()]
+        products.append(x * factors[1])
+    products.append(x * factors[2])
+    return [[product.requires_grad, product.detach()] for product in products]
 
 
 def nested(program, case):

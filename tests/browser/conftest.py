@@ -100,12 +100,15 @@ def jupyterlab(home: Path, folder: Path, command: list):
         wait_until_up(address, process, log)
         yield Server(address, folder)
     finally:
-        os.killpg(process.pid, signal.SIGTERM)  # kernels too
+        if os.name == "nt":
+            process.terminate()  # kernels look there whether whoever started them is alive
+        else:
+            os.killpg(process.pid, signal.SIGTERM)  # kernels too
         process.wait(timeout=30)
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory):
+def lab(browser, tmp_path_factory):
     """`run.py lab` on a learner's copy of the release, until the tests end."""
     home = tmp_path_factory.mktemp("lab")
     folder = home / "work"
@@ -114,8 +117,11 @@ def lab(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def serving():
-    """What starts another JupyterLab: `serving(home, folder, command)` is a context with its Server."""
+def serving(browser):
+    """What starts another JupyterLab: `serving(home, folder, command)` is a context with its Server.
+
+    As `lab`, it asks for the browser first: where there is none, nothing is started.
+    """
     return jupyterlab
 
 
@@ -129,6 +135,14 @@ def browser():
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def sheet(browser):
+    """A page for a module's own HTML pages, in which their policy does not keep axe out."""
+    context = browser.new_context(bypass_csp=True)
+    yield context.new_page()
+    context.close()
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,6 @@ from playwright.sync_api import expect
 from tiny_course import KEEPS, UNIT, hand_in, tiny_course
 
 from autograder.feedback import feedback
-from autograder.folders import Folders
-from autograder.generating import register
 from autograder.grading import grade
 
 LEARNER = "ada"
@@ -30,7 +28,6 @@ def author(serving, tmp_path):
     """JupyterLab with the author's profile, in a course of one tiny unit to which one learner has handed in."""
     course = tiny_course(tmp_path / "course")
     hand_in(course, LEARNER, KEEPS)
-    register(Folders(course), UNIT)  # as any run of `grade` does
     profile = learners_lab.ROOT / ".jupyter" / "author"
     with serving(tmp_path / "home", course, ["-c", START, course, profile]) as server:
         yield server

@@ -85,7 +85,7 @@ def test_the_first_page_is_the_map_of_the_course_without_news_and_instructors_pa
     picture = preview.locator("img")
     expect(picture).to_have_attribute("alt", re.compile(f"^A map of {len(units)} units"))
     page.wait_for_function("document.querySelector('.jp-MarkdownViewer img').naturalWidth > 0")
-    expect(preview).to_contain_text("Next: “")
+    expect(preview.get_by_role("paragraph").filter(has_text="Next: begin")).to_be_visible()
     commands = page.evaluate("window.jupyterapp.commands.listCommands()")
     assert [command for command in commands if command.startswith("nbgrader:")] == []
     text = page.inner_text("body")
@@ -93,7 +93,12 @@ def test_the_first_page_is_the_map_of_the_course_without_news_and_instructors_pa
     assert [words for words in hidden if words in text] == []
     page.screenshot(path=artifacts / "first-start.png")
 
-    preview.locator("td a", has_text="Accumulating").click()
+    page.set_viewport_size({"width": 320, "height": 256})  # what 400 % zoom leaves of 1280 by 1024
+    page.keyboard.press("Control+B")
+    page.screenshot(path=artifacts / "first-start-400-percent.png")
+    preview.locator("p a", has_text="1 Creating tensors").click()
+    expect(page.locator(".jp-NotebookPanel-toolbar")).to_be_visible()
+    page.set_viewport_size({"width": 1280, "height": 1000})
     expect(page.locator(".jp-NotebookPanel-toolbar >> text=Validate")).to_be_visible()
 
 

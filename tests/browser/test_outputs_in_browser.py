@@ -8,6 +8,7 @@ import nbformat
 import pytest
 from autogradlab.verdicts import MIME
 from axe_playwright_python.sync_playwright import Axe
+from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 from playwright.sync_api import expect
@@ -47,12 +48,21 @@ def name_of(cell):
     return cell.metadata.get("nbgrader", {}).get("grade_id")
 
 
-def run(notebook, folder):
-    """The notebook with its outputs, run as JupyterLab would."""
-    NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
-    ).execute()
-    return notebook
+@pytest.fixture(scope="module")
+def run():
+    """Runs a notebook in a folder, and gives it back with its outputs; one kernel serves all, emptied before each."""
+    manager = NotebookClient(nbformat.v4.new_notebook(), kernel_name="python3").create_kernel_manager()
+
+    def run(notebook, folder):
+        notebook.cells.insert(0, nbformat.v4.new_code_cell(f"%reset -f\nimport os\nos.chdir({str(folder)!r})"))
+        client = NotebookClient(notebook, km=manager, timeout=120)
+        client.execute()
+        client.kc.stop_channels()
+        del notebook.cells[0]
+        return notebook
+
+    yield run
+    run_sync(manager.shutdown_kernel)(now=True)
 
 
 def outputs_of(notebook):
@@ -83,7 +93,7 @@ def problems(browser, notebook, path, artifacts):
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_axe_finds_nothing_in_what_a_unit_shows(browser, tmp_path, artifacts, unit):
+def test_axe_finds_nothing_in_what_a_unit_shows(run, browser, tmp_path, artifacts, unit):
     notebook = run(answered(unit), ROOT / "release" / unit)
     statuses = {output.data[MIME]["status"] for output in outputs_of(notebook) if MIME in output.get("data", {})}
     assert {"right", "wrong"} <= statuses
@@ -92,7 +102,7 @@ def test_axe_finds_nothing_in_what_a_unit_shows(browser, tmp_path, artifacts, un
     assert problems(browser, notebook, tmp_path / f"{unit}.html", artifacts) == {"light": [], "dark": []}
 
 
-def test_everybody_can_read_the_examples_and_nothing_moves_for_who_wants_no_motion(browser, tmp_path, artifacts):
+def test_everybody_can_read_the_examples_and_nothing_moves_for_who_wants_no_motion(run, browser, tmp_path, artifacts):
     notebook = run(jupytext.read(EXAMPLES), tmp_path)
     html = [output.data["text/html"] for output in outputs_of(notebook) if "text/html" in output.get("data", {})]
     images = [one for text in html for one in re.findall("<img [^>]*>", text)]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from autograder import comparison, feedback, pages, records, report
+from autograder import comparison, feedback, pages, records, report, report_figures
 from autograder.records import GradedSubmission
 
 RECORDS = Path(__file__).resolve().parents[1] / "data" / "class_records.json"
@@ -33,7 +33,7 @@ def written(tmp_path_factory):
     now = comparison.summary("05_small", frame)
     before = comparison.summary("05_small", frame[frame["student"] != "learner-1"])
     timed = pd.DataFrame({"minutes": 7.5, "timed": 3}, index=frame["exercise"].unique())
-    drawn = [*report.draw(frame), report.draw_change(now, before)]
+    drawn = [*report_figures.draw(frame), report_figures.draw_change(now, before)]
     texts = {"report": report.page("Accumulating gradients", submissions, drawn, timed, now, before)}
     texts |= {one.student: feedback.page("Accumulating gradients", one) for one in submissions}
     texts["several"] = feedback.page("Two notebooks", several(submissions[5]))
@@ -42,33 +42,30 @@ def written(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, written):
-    """Opens a page of the class with a colour scheme and a width; the page's own policy would keep axe out."""
-    contexts = []
+def opened(sheet, written):
+    """Opens a page of the class by its name, in a width."""
 
-    def opened(name, scheme, width):
-        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}, bypass_csp=True)
-        contexts.append(context)
-        page = context.new_page()
-        page.goto(written[name].as_uri())
-        return page
+    def opened(name, width):
+        sheet.set_viewport_size({"width": width, "height": 900})
+        sheet.goto(written[name].as_uri())
+        return sheet
 
-    yield opened
-    for context in contexts:
-        context.close()
+    return opened
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 1200), ("light", 320)])
 @pytest.mark.parametrize("name", ["report", "several", *(f"learner-{number}" for number in range(1, 10))])
-def test_axe_finds_nothing_and_the_page_fits(opened, artifacts, name, scheme, width):
-    page = opened(name, scheme, width)
-    page.screenshot(path=artifacts / f"{name}-{scheme}-{width}.png", full_page=True)
-    assert Axe().run(page).response["violations"] == []
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+def test_axe_finds_nothing_and_the_page_fits_light_dark_and_narrow(opened, artifacts, name):
+    page = opened(name, 1200)
+    for scheme, width in (("light", 1200), ("dark", 1200), ("light", 320)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.screenshot(path=artifacts / f"{name}-{scheme}-{width}.png", full_page=True)
+        assert Axe().run(page).response["violations"] == [], (scheme, width)
+        assert page.evaluate("document.documentElement.scrollWidth") == width, (scheme, width)
 
 
 def test_every_wide_table_can_be_reached_and_scrolled_with_the_keyboard(opened):
-    page = opened("report", "light", 320)
+    page = opened("report", 320)
     reached = set()
     for _ in range(6):
         page.keyboard.press("Tab")

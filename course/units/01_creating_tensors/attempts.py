@@ -30,7 +30,11 @@ def step_down(w, x, lr):
     return loss.tolist()
 
 
-@misconception("G07")
+@misconception(
+    "G07",
+    "The step was made while torch was watching, and torch refuses to have a tensor that it was asked to watch edited. "
+    "The step is no part of what the loss computes. In which block does torch look away?",
+)
 def step_down(w, x, lr):
     loss = (w * x + 1) ** 2
     loss.backward()
@@ -757,6 +761,32 @@ def mse(pred, y):
 )
 def mse(pred, y):
     pred, y = pred.squeeze(), y.squeeze()
+    if pred.shape != y.shape:
+        raise ValueError(f"shapes {tuple(pred.shape)} and {tuple(y.shape)}")
+    return ((pred - y) ** 2).mean()
+
+
+@misconception(
+    "C31",
+    "The counts were compared, and then squeeze() took every size of 1 away from both: a row of shape (1, N) has N "
+    "elements like a column, and became the same vector. Which dimension is to go, and what is to happen to other "
+    "shapes?",
+    variant="counts, then squeezes both",
+)
+def mse(pred, y):
+    if pred.numel() != y.numel():
+        raise ValueError(f"{pred.numel()} predictions for {y.numel()} targets")
+    return ((pred.squeeze() - y.squeeze()) ** 2).mean()
+
+
+@misconception(
+    "C32",
+    "Both got a second dimension where they had none, and then their shapes were compared. Two tables of one shape "
+    "pass as well. Which size may the second dimension have?",
+    variant="tables of one shape pass",
+)
+def mse(pred, y):
+    pred, y = (one.unsqueeze(1) if one.dim() == 1 else one for one in (pred, y))
     if pred.shape != y.shape:
         raise ValueError(f"shapes {tuple(pred.shape)} and {tuple(y.shape)}")
     return ((pred - y) ** 2).mean()

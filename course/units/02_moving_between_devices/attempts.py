@@ -111,7 +111,7 @@ def placement(variant):
 @alternative("asks torch.accelerator")
 def pick_device(prefer=None):
     if prefer is None:
-        prefer = torch.accelerator.current_accelerator(check_available=True) or "cpu"
+        prefer = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     return torch.device(prefer)
 
 
@@ -365,7 +365,11 @@ def masked_mean(x, lengths):
     return kept.sum(dim=1).div(lengths)
 
 
-@misconception("D07")
+@misconception(
+    "D07",
+    "The places are numbered on the default device, wherever x is. Where the lengths lie elsewhere the comparison "
+    "raises an error. From which tensor could the numbers take their device?",
+)
 def masked_mean(x, lengths):
     mask = torch.arange(x.shape[1]) < lengths[:, None]
     return (x * mask).sum(dim=1) / lengths
@@ -687,6 +691,228 @@ def window_means(step, steps, every):
             total = total + step().detach()
         means.append(total / count)
     return means
+
+
+# -------------------------------------------------------------------------------------------------------- Masked
+
+
+@alternative("the last column by itself")
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones_like(mask, dtype=torch.float32))
+        self.scale = torch.nn.Parameter(torch.ones(()))
+        self.register_buffer("mask", mask.float())
+
+    def forward(self, x):
+        table = self.weight * self.mask
+        return self.scale * (x @ table[:, :-1].t() + table[:, -1])
+
+
+@alternative("pads the rows, and torch's own linear map")
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask.clone())
+        self.register_parameter("weight", torch.nn.Parameter(torch.full(tuple(mask.shape), 1.0)))
+        self.register_parameter("scale", torch.nn.Parameter(torch.tensor(1.0)))
+
+    def forward(self, x):
+        rows = torch.nn.functional.pad(x, (0, 1), value=1.0)
+        return torch.nn.functional.linear(rows, self.weight.masked_fill(~self.mask, 0.0)) * self.scale
+
+
+@misconception("D11")
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.mask = mask
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return (x @ (self.weight * self.mask).T) * self.scale
+
+
+@misconception(
+    "D11",
+    "The mask is no passenger, and is fetched across in every forward. Each of these is a trip, and state_dict() does "
+    "not know the mask. What puts a tensor that is no weight on the list?",
+    variant="fetched in every forward",
+)
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.mask = mask
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return (x @ (self.weight * self.mask.to(x.device)).T) * self.scale
+
+
+@misconception(
+    "D11",
+    "The mask moves along, and state_dict() leaves it out: what is loaded elsewhere has no mask, or another one. Which "
+    "argument of register_buffer says what goes into a file?",
+    variant="not in the file",
+)
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask, persistent=False)
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return (x @ (self.weight * self.mask).T) * self.scale
+
+
+@misconception("D56")
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.mask = torch.nn.Parameter(mask.float(), requires_grad=False)
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return (x @ (self.weight * self.mask).T) * self.scale
+
+
+@misconception(
+    "G22",
+    "The scale is tracked and a plain attribute: parameters() does not list it, it does not move along, and no "
+    "optimizer is told of it. No error says so. What makes a weight of a tensor that is assigned to an attribute?",
+)
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.tensor(1.0, requires_grad=True)
+
+    def forward(self, x):
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return (x @ (self.weight * self.mask).T) * self.scale
+
+
+@misconception(
+    "D57",
+    "The scale is registered as a tensor that is no weight. It moves along, and parameters() does not list it, so that "
+    "no optimizer is told of it. Which of the three tensors are to learn?",
+)
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.register_buffer("scale", torch.tensor(1.0, requires_grad=True))
+
+    def forward(self, x):
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return (x @ (self.weight * self.mask).T) * self.scale
+
+
+@misconception(
+    "D07",
+    "The column of ones is made on the default device, wherever x is, and where that is another place the two do not "
+    "meet. From which tensor could the ones take device and dtype?",
+)
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        x = torch.cat([x, torch.ones(len(x), 1)], dim=1)
+        return (x @ (self.weight * self.mask).T) * self.scale
+
+
+@misconception(
+    "D07",
+    "The column of ones is in the right place and in the default dtype. What came of it and x has the wider of the two "
+    "dtypes, and a product of two dtypes raises an error. From which tensor could the ones take their dtype too?",
+    variant="the default dtype",
+)
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        x = torch.cat([x, torch.ones(len(x), 1, device=x.device)], dim=1)
+        return (x @ (self.weight * self.mask).T) * self.scale
+
+
+@misconception(
+    "D15",
+    "forward reads the scale as a Python number: Python waits for it in every call, and the number knows nothing "
+    "of the weight, which gets no gradient. What else can a table be multiplied by?",
+)
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return (x @ (self.weight * self.mask).T) * self.scale.item()
+
+
+@misconception("D48")
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        x = x.cpu()
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return (x @ (self.weight.cpu() * self.mask.cpu()).T) * self.scale.cpu()
+
+
+@misconception("D49")
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        rows = x.cpu()
+        rows = torch.cat([rows, rows.new_ones(len(rows), 1)], dim=1)
+        return ((rows @ (self.weight.cpu() * self.mask.cpu()).T) * self.scale.cpu()).to(x.device)
+
+
+@misconception(
+    "D32",
+    "The table is right and knows nothing of the weights: they were read past what torch records, and get no gradient. "
+    "Which call cut the link?",
+)
+class Masked(torch.nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", mask)
+        self.weight = torch.nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return (x @ (self.weight.data * self.mask).T) * self.scale
 
 
 # --------------------------------------------------------------------------------------------------------- bench

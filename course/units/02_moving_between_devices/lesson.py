@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 2 Moving between devices
 #
-# A tensor has a place. Without a GPU there is one place for all of them, so that everything in this unit seems not to
-# matter, until the same program runs on a machine with a GPU and says something else. Here you have a second place, a
-# simulated accelerator called `sim`, and can try both.
+# A tensor has a place. On a machine without a GPU or another accelerator all numbers lie in one, so that everything in
+# this unit seems not to matter, until the same program runs on a machine that has one and says something else. Here you
+# have a second place, a simulated accelerator called `sim`, and can try both.
 #
 # Exercises marked **spine** carry the unit. **Depth** goes further, **workshop** builds something to keep. Before most
 # results you are asked what you expect, and how sure you are, from 1 (a guess) to 5 (certain). A wrong guess costs
@@ -237,13 +237,14 @@ for line in ("x + y", "y + torch.ones(1)", "x * y.sum()", "y.numpy()"):
 print("y + torch.tensor(2.0)       ", y + torch.tensor(2.0))
 
 # %% [markdown]
-# Two tensors in two places do not meet. In arithmetic there is one exception, the last line: a tensor *without
-# dimensions* on the CPU is treated like a Python number. A vector of one element is not, and neither is a tensor without
-# dimensions that lives on the accelerator.
+# In arithmetic two tensors in two places do not meet, with one exception, the last line: a tensor *without dimensions*
+# on the CPU is treated like a Python number. A vector of one element is not, and neither is a tensor without dimensions
+# that lives on the accelerator. (Outside arithmetic there are others: an index may come from the CPU, and `a.copy_(b)`
+# fetches the numbers of `b` from anywhere.)
 
 # %% [markdown]
-# Two ways out look like cures and are none. `with torch.device(...)` says where *new* tensors are born; what
-# `from_numpy` returns lies in the array's memory, and stays there. And the place `meta`, where tensors have a shape, a
+# Two ways out look like cures and are none. `with torch.device(...)` says where a constructor makes its tensor that is
+# shown no tensor and no device; what `from_numpy` returns lies in the array's memory, and stays there. And the place `meta`, where tensors have a shape, a
 # dtype and no values, is a poor judge of whether a program mixes places:
 
 # %% tags=["demonstration", "teaches:places", "form:worked", "needs:sharing-or-copying"]
@@ -288,7 +289,7 @@ print(cases.placement.script(7))
 # <details><summary>Hint 2</summary>
 #
 # Where two tensors meet, ask of each: where is it, and how many dimensions has it? A constructor that is shown no
-# tensor and no device makes its tensor on the CPU.
+# tensor and no device makes its tensor on the CPU, unless a `with torch.device(...)` says otherwise.
 #
 # </details>
 
@@ -507,8 +508,9 @@ check("masked_mean")
 # ## What the optimizer will not take
 #
 # An *optimizer* does the step of unit 1 for you. `torch.optim.SGD([w], lr=0.1)` is given the tensors that shall move,
-# and its `step()` moves each of them by `lr` times its gradient, downwards. Unless it is told otherwise it takes *leaves*
-# only: tensors that no recorded operation made. Is this line, with `place` one of the two, good for an optimizer?
+# and its `step()` moves each of them by `lr` times its gradient, downwards. What it takes are *leaves*: tensors that no
+# recorded operation made, and others only on special request. Is this line, with `place` one of the two, good for an
+# optimizer?
 #
 # ```python
 # w = torch.randn(3, requires_grad=True).to(place)
@@ -536,7 +538,7 @@ def _():
 
 
 # %% [markdown]
-# A real move is an operation, and torch records operations on tracked tensors. So `w` is a *result*, of a tensor on the
+# A real move is an operation, and on a tracked tensor torch records it. So `w` is a *result*, of a tensor on the
 # CPU that has no name any more, and the gradient goes there. On the CPU `.to` does nothing, and all seems well.
 #
 # The order decides. Make it there, or move first and track afterwards:
@@ -608,7 +610,7 @@ check("make_param")
 # ## A copy only where it must be
 #
 # Back to the two histories. `.detach()`, `.cpu()`, `.numpy()` and `.to()` all give you the values, and none of them
-# promises a copy. Which of them looked through another window, and which took a picture? Here `w` is edited after five
+# promises a copy by itself. Which of them looked through another window, and which took a picture? Here `w` is edited after five
 # lines that keep it:
 
 # %% tags=["demonstration", "teaches:kept-values", "form:worked", "needs:sharing-or-copying", "needs:twins"]
@@ -743,8 +745,8 @@ with accelerator.counts() as once:
 print("item() at the end:   ", total, " waits:", once.syncs)
 
 # %% [markdown]
-# `.detach()` matters where the loss is tracked: a running total of tracked losses is itself a result, and keeps
-# everything alive that was recorded for any of them.
+# `.detach()` matters where the loss is tracked: a running total of tracked losses is itself a result, and keeps alive
+# what is recorded for each of them.
 
 # %% [markdown]
 # ### Exercise: a log that waits less (depth, review)
@@ -836,10 +838,81 @@ for name in ("weight", "scale", "mask", "inner.weight"):
     print(f"{name:13} on {getattr(owner, name.split('.')[-1]).device}")
 
 # %% [markdown]
-# The module moved itself, so that there is no other one left behind. It does what a tensor's own `.to` never does: each
-# of its weights is the same object as before, with its numbers in another place, so that an optimizer that was given
-# the weights still holds the right ones. On the passenger list are parameters, buffers and the modules inside. `mask` is
+# The module moved itself, so that there is no other one left behind. It does what a tensor's own `.to` never does: on
+# the way to an accelerator each of its weights is the same object as before, with its numbers in another place, so that
+# an optimizer that was given the weights still holds the right ones. On the passenger list are parameters, buffers and the modules inside. `mask` is
 # a plain attribute and stayed: `register_buffer` puts a tensor on the list that is no weight.
+
+# %% [markdown]
+# ### Exercise: a module for any place (depth, repair)
+#
+# This module multiplies rows by a table of weights, some of which a mask switches off, and by one more number. Each row
+# gets a 1 at its end first, for a weight that is added as it is. Four things tie the module to the CPU, to float32, or
+# keep a weight from learning:
+
+
+# %% tags=["demonstration", "needs:passengers", "needs:helpers-at-home", "needs:host-waits"]
+class BrokenMasked(nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.mask = mask
+        self.weight = nn.Parameter(torch.ones(mask.shape))
+        self.scale = torch.tensor(1.0, requires_grad=True)
+
+    def forward(self, x):
+        x = torch.cat([x, torch.ones(len(x), 1)], dim=1)
+        return (x @ (self.weight * self.mask).T) * self.scale.item()
+
+
+print(BrokenMasked(torch.tensor([[True, False, True]]))(torch.tensor([[5.0, 7.0]])))
+
+# %% [markdown]
+# Repair it as `Masked(mask)`, of the same arithmetic and the same start. `mask` is a bool table of shape (outputs,
+# inputs + 1), on the CPU; `x` has shape (rows, inputs), and is where the module is and of its float dtype.
+#
+# - After `module.to(place, dtype)` the module works there, and the output is where `x` is and of its dtype.
+# - `parameters()` lists `weight` and `scale` and nothing else. Both get gradients from what the module returns.
+#   `state_dict()`, which gives by name what belongs into a file, has `mask` as well.
+# - A `copy.deepcopy` of the module returns what the module returns.
+# - In `forward` nothing crosses between places, and Python waits for no value.
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Which of the three attributes are on the passenger list of `Luggage` above, and as what should the others be put there?
+#
+# </details>
+
+# %% [markdown]
+# <details><summary>Hint 2</summary>
+#
+# Two calls in `forward` are left. Of which tensor could the column of ones take place and dtype? And what does a number
+# from `.item()` know of the weight it was read from?
+#
+# </details>
+
+
+# %% nbgrader={"grade": false, "grade_id": "Masked", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:repair", "teaches:passengers", "needs:helpers-at-home", "needs:host-waits"]
+class Masked(nn.Module):
+    """Rows times a masked table of weights, times a scale, in any place and float dtype."""
+
+    def __init__(self, mask):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.register_buffer("mask", mask)
+        self.weight = nn.Parameter(torch.ones(mask.shape))
+        self.scale = nn.Parameter(torch.tensor(1.0))
+        ### END SOLUTION
+
+    def forward(self, x):
+        ### BEGIN SOLUTION
+        x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+        return (x @ (self.weight * self.mask).T) * self.scale
+        ### END SOLUTION
+
+
+# %% nbgrader={"grade": true, "grade_id": "Masked_tests", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("Masked")
 
 # %% [markdown]
 # ## How much fits
@@ -875,8 +948,8 @@ def _():
 # The error comes where memory is asked for, which need not be the line that holds too much: here the list does, and
 # `.to` is blamed. So look for who keeps, not for who asks.
 #
-# And measure with a meter that is plugged in. `torch.cuda.memory_allocated()` counts the memory of CUDA, and of nothing
-# else:
+# And measure with a meter that is plugged in. `torch.cuda.memory_allocated()` counts what tensors take on a CUDA device,
+# and nothing else:
 
 # %% tags=["demonstration", "teaches:device-memory", "form:worked"]
 before = torch.sim.memory_allocated()
@@ -1018,7 +1091,7 @@ print(crossings(lambda batch: batch.to(device).sum().item(), torch.ones(4, 3)))
 #
 # | You can | You did it in |
 # |---|---|
-# | Say where every tensor of a program lives, and which line will refuse to mix two places. | `placement`, `masked_mean` |
+# | Say where every tensor of a program lives, and which line will refuse to mix two places. | `placement`, `masked_mean`, `Masked` |
 # | Choose a device on a machine that you have not seen, without asking for one that is not there. | `pick_device` |
 # | Move a batch of any form in as few trips as it has tensors. | `to_device`, `one_trip` |
 # | Make a weight that is a leaf where it is used, and keep its past values apart from it. | `make_param`, `weight_log` |

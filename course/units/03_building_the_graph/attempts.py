@@ -302,8 +302,7 @@ def count_nodes(tensor):
 @misconception(
     "G27",
     "Each node is visited once, by a function that calls itself for the next. A graph can be thousands of nodes "
-    "deep, and Python lets functions call themselves about a thousand times. Where could the nodes that wait be "
-    "kept?",
+    "deep, and Python bounds how many calls may wait for each other. Where could the nodes that wait be kept?",
     variant="calls itself",
 )
 def count_nodes(tensor):

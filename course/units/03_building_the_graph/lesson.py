@@ -171,7 +171,7 @@ def _():
 # An *optimizer*, such as `torch.optim.SGD`, takes the step down for you, with every tensor that it was given.
 #
 # Being a leaf matters because `backward()` fills the `.grad` of tracked leaves, and that of a result only where
-# somebody asked for it with `retain_grad()`. An optimizer refuses any other result:
+# somebody asked for it with `retain_grad()`. An optimizer that is made as below refuses any other result:
 
 # %% tags=["demonstration", "teaches:leaves-and-results", "form:worked", "needs:first-gradient"]
 named_in_time = (torch.ones(2) * 0.5).requires_grad_()
@@ -285,7 +285,7 @@ print(cases.read_tape.script(7))
 # %% [markdown]
 # <details><summary>Hint 2</summary>
 #
-# The second answer follows from the third. Of a line with `if` in it, only the side that runs makes a tensor.
+# The second answer follows from the third. Of a line with `if` in it, the side that runs makes the tensor that is named.
 #
 # </details>
 

@@ -218,7 +218,7 @@ def again(piece):
 @misconception(
     "B22",
     "Here a backward() inside no_grad raises an error. The nodes were made before the block began, and walking them "
-    "records nothing. When does a no_grad block refuse a backward()?",
+    "records nothing. What does a no_grad block do to nodes that are there already?",
     variant="raises",
 )
 def again(piece):
@@ -229,7 +229,7 @@ def again(piece):
 @misconception(
     "B08",
     "Here autograd.grad leaves what it found in x.grad as well. It hands its result to whoever called it, and leaves "
-    "every .grad alone. Who picks up the result in piece I?",
+    "the .grad of every leaf as it was. Who picks up the result in piece I?",
     variant="grad delivers too",
 )
 def again(piece):
@@ -846,8 +846,8 @@ def kinks(variant):
 
 @misconception(
     "B13",
-    "Here clamp has no slope at its edge, as relu and hardtanh have none. The three agree in their values, and not in "
-    "this. Which of them counts its edge as inside?",
+    "Here clamp has the slope 0 at its edge, as relu and hardtanh have. x.clamp(min=0) has all the values of relu, and "
+    "another slope at 0. Which of the two counts its edge as inside?",
     variant="clamp like relu",
 )
 def kinks(variant):
@@ -856,8 +856,8 @@ def kinks(variant):
 
 @misconception(
     "B13",
-    "Here hardtanh keeps its slope at the edge, as clamp does. The two have the same values everywhere, and are two "
-    "operations. What does torch give for hardtanh at 1?",
+    "Here hardtanh keeps its slope at the edge, as clamp does. x.clamp(-1, 1) has the values of hardtanh, and is "
+    "another operation. What does torch give for hardtanh at 1?",
     variant="hardtanh like clamp",
 )
 def kinks(variant):

@@ -290,7 +290,7 @@ def _():
 # passes added up: a gradient is *added* to what `.grad` holds. (The unit on accumulating gradients is about that.) No
 # error says that the loss was counted twice.
 #
-# `retain_graph=True` has a pass leave everything in place. Then a second one runs everywhere:
+# `retain_graph=True` has a pass leave everything in place. Then a second one runs through the square, too:
 
 # %% tags=["demonstration", "teaches:second-pass", "form:worked", "needs:kept-for-backward", "needs:deliveries"]
 print("retained:        ", twice(lambda x: (x**2).sum(), retain_graph=True))
@@ -513,8 +513,8 @@ print("x[[0, 0, 2]]:    ", torch.autograd.grad(x[[0, 0, 2]], x, torch.ones(3))[0
 # `n` and `m` may differ. Return the matrix of shape `(m, n)` in whose row `i` stand the slopes of output `i`, in the
 # dtype of `x`.
 #
-# `f` is counted and may be called once. `x.grad` may hold something, and holds it afterwards. The matrix is tracked by
-# nobody. The beginning and the end are given.
+# `f` is counted, and is called once. `x.grad` may hold something, and holds it afterwards. The matrix is not tracked.
+# The beginning and the end are given.
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>

@@ -351,6 +351,35 @@ def fresh_gradients(w, x, steps):
     return [w.grad.item()] * steps
 
 
+@misconception(
+    "A23",
+    "The gradient is cleared in front of every step but the first, so the first backward() adds to whatever w.grad "
+    "held before the call. What does w.grad hold when this function is called?",
+    variant="not before the first step",
+)
+def fresh_gradients(w, x, steps):
+    gradients = []
+    for step in range(steps):
+        if step > 0:
+            w.grad.zero_()
+        loss = (w * x + 1) ** 2
+        loss.backward()
+        gradients.append(w.grad.item())
+    return gradients
+
+
+@misconception("A25", variant="clears before and after")
+def fresh_gradients(w, x, steps):
+    gradients = []
+    w.grad = None
+    for _ in range(steps):
+        loss = (w * x + 1) ** 2
+        loss.backward()
+        gradients.append(w.grad.item())
+        w.grad = None
+    return gradients
+
+
 # --------------------------------------------------------------------------------------------------- first_wrong
 
 
@@ -650,6 +679,17 @@ def train(model, optimizer, loss_fn, batches):
     return losses
 
 
+@misconception("A26")
+def train(model, optimizer, loss_fn, batches):
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss_fn(model(x), y).backward()
+        optimizer.step()
+        losses.append(loss_fn(model(x), y).item())
+    return losses
+
+
 # ---------------------------------------------------------------------------------------------------- accumulate
 
 
@@ -737,8 +777,8 @@ def accumulate(w, batches):
 
 @misconception(
     "A11",
-    "The last batch is left out whenever it is smaller than the first. Its rows count in no gradient. How many rows "
-    "went into w.grad, and how many were there?",
+    "Batches that are smaller than the first one are left out. Their rows count in no gradient. How many rows went "
+    "into w.grad, and how many were there?",
     variant="drops the short batch",
 )
 def accumulate(w, batches):
@@ -821,6 +861,42 @@ def accumulate(w, batches):
         loss.backward()
         total += loss
     return total.item()
+
+
+@misconception("A02")
+def accumulate(w, batches):
+    rows, total = sum(len(y) for _, y in batches), 0.0
+    w.grad.zero_()
+    for x, y in batches:
+        loss = ((x @ w - y) ** 2).sum() / rows
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+@misconception("C27")
+def accumulate(w, batches):
+    rows, total = sum(len(y) for _, y in batches), 0.0
+    w.grad = None
+    for x, y in batches:
+        loss = ((x @ w - y) ** 2).sum() / rows
+        loss.backward()
+        total += loss.detach()
+    return total
+
+
+@misconception(
+    "D42",
+    "The gradient is right, and what came back is the share of the last batch alone. What happens in this loop to the "
+    "loss of a batch that is not the last?",
+)
+def accumulate(w, batches):
+    rows = sum(len(y) for _, y in batches)
+    w.grad = None
+    for x, y in batches:
+        loss = ((x @ w - y) ** 2).sum() / rows
+        loss.backward()
+    return loss.item()
 
 
 # ------------------------------------------------------------------------------------------------ token_gradient
@@ -989,6 +1065,47 @@ def token_gradient(model, batches, max_norm):
     return torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm).item()
 
 
+@misconception(
+    "A18",
+    "The gradient was left as it came, however long it was. With a limit that no gradient reaches that is right. "
+    "Between which two lines does the finished gradient lie ready?",
+    variant="never clips",
+)
+def token_gradient(model, batches, max_norm):
+    tokens = sum((targets != -100).sum() for _, targets in batches)
+    model.zero_grad()
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+        (loss / tokens).backward()
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()]).norm().item()
+
+
+@misconception(
+    "A18",
+    "The norm that came back was measured after the clipping, where it is never more than the limit. The one from "
+    "before says how much was cut off. Which norm does clip_grad_norm_ return?",
+    variant="the norm from after",
+)
+def token_gradient(model, batches, max_norm):
+    tokens = sum((targets != -100).sum() for _, targets in batches)
+    model.zero_grad()
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+        (loss / tokens).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()]).norm().item()
+
+
+@misconception("C27")
+def token_gradient(model, batches, max_norm):
+    tokens = sum((targets != -100).sum() for _, targets in batches)
+    model.zero_grad()
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+        (loss / tokens).backward()
+    return torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+
+
 # --------------------------------------------------------------------------------------------------- frozen_step
 
 
@@ -1147,6 +1264,50 @@ def frozen_step(optimizer, frozen):
 def frozen_step(optimizer, frozen):
     for parameter in frozen:
         parameter.grad = 0.0
+    optimizer.step()
+
+
+@misconception(
+    "A15",
+    "The gradients are zeros and the old values are put back, so the frozen weights look untouched. The optimizer took "
+    "the zeros into its momentum and averages all the same. Which gradient keeps a parameter out of the step?",
+    variant="zeros, and copies put back",
+)
+def frozen_step(optimizer, frozen):
+    kept = [parameter.detach().clone() for parameter in frozen]
+    for parameter in frozen:
+        parameter.grad.zero_()
+    optimizer.step()
+    with torch.no_grad():
+        for parameter, value in zip(frozen, kept, strict=True):
+            parameter.copy_(value)
+
+
+@misconception(
+    "G17",
+    "requires_grad is off during the step and on again afterwards. The gradient is there meanwhile, and the step uses "
+    "it. What does an optimizer look at when it decides whether a weight takes part?",
+    variant="flag off for the step",
+)
+def frozen_step(optimizer, frozen):
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    optimizer.step()
+    for parameter in frozen:
+        parameter.requires_grad_(True)
+
+
+@misconception(
+    "C25",
+    "Where two parameters are not one object, `in` compares them by ==, which makes a tensor of answers or finds that "
+    "the shapes do not fit: an error is raised. How does Python ask for one object and nothing else?",
+    variant="in asks for equal numbers",
+)
+def frozen_step(optimizer, frozen):
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter in frozen:
+                parameter.grad = None
     optimizer.step()
 
 
@@ -1354,8 +1515,8 @@ def diary(model, backward, steps):
 
 @misconception(
     "A21",
-    "The norms are tensors, not floats. In a long diary each of them is an object of its own, and some have a past. "
-    "How do you get a plain number out of a tensor with one element?",
+    "The norms are tensors, not floats. In a long diary each of them is an object of its own, and may have a past. How "
+    "do you get a plain number out of a tensor with one element?",
     variant="norms as tensors",
 )
 def diary(model, backward, steps):
@@ -1383,6 +1544,22 @@ def diary(model, backward, steps):
         gradients = {name: copy.deepcopy(parameter.grad) for name, parameter in model.named_parameters()}
         vectors.append(gradients)
         norms.append({name: None if g is None else g.norm().item() for name, g in gradients.items()})
+    return vectors, norms
+
+
+@misconception(
+    "A17",
+    "The pages hold the model's own gradients, into which later steps write; the norms are tensors; and a parameter "
+    "without a gradient stops the program, because None has no norm. Which of the three does an error tell of?",
+    variant="as it was",
+)
+def diary(model, backward, steps):
+    vectors, norms = [], []
+    for _ in range(steps):
+        backward()
+        gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+        vectors.append(gradients)
+        norms.append({name: gradient.norm() for name, gradient in gradients.items()})
     return vectors, norms
 
 
@@ -1513,5 +1690,33 @@ def pendulum(slope, start, lr, momentum, steps):
     path, velocity = [start], 0.0
     for _ in range(steps):
         velocity = momentum * velocity + slope(path[-1] - lr * momentum * velocity)
+        path.append(path[-1] - lr * velocity)
+    return path
+
+
+@misconception(
+    "C26",
+    "The ball moves along its velocity and runs away: the velocity is a sum of slopes, and a slope points uphill. In "
+    "which direction does the loop that never clears move its weight?",
+    variant="uphill",
+)
+def pendulum(slope, start, lr, momentum, steps):
+    path, velocity = [start], 0.0
+    for _ in range(steps):
+        velocity = momentum * velocity + slope(path[-1])
+        path.append(path[-1] + lr * velocity)
+    return path
+
+
+@misconception(
+    "A24",
+    "The learning rate stands in two places, in front of the slope and in front of the velocity, so that every step is "
+    "too short by that factor. In which of the two sentences of the text does it stand?",
+    variant="the rate twice",
+)
+def pendulum(slope, start, lr, momentum, steps):
+    path, velocity = [start], 0.0
+    for _ in range(steps):
+        velocity = momentum * velocity + lr * slope(path[-1])
         path.append(path[-1] - lr * velocity)
     return path

@@ -29,25 +29,25 @@ torch.set_num_threads(1)  # tensors this small are done before a second thread h
 # A look back at the units before. The numbers are yours: change 7 to any whole number from 0 to 99, and run the cell.
 # Then read the program that it prints, and work it out on paper.
 
-# %% tags=["demonstration", "needs:first-gradient", "needs:leaves-and-results"]
+# %% tags=["demonstration", "needs:first-gradient", "needs:leaves-and-results", "needs:asking-for-gradients"]
 print(cases.warm_up(7))
 
 # %% [markdown]
-# When the program has run: what is `w.grad`, what is `x.grad`, is `x` a leaf, and what is `w`? Answer with a list of
-# four, for example `[3, None, False, 1.5]`, and give your number as the variant.
+# When the program has run: what is `w.grad`, is `x` a leaf, what is `slope`, and what is `w`? Answer with a list of
+# four, for example `[3, False, 4, 1.5]`, and give your number as the variant.
 
 # %% tags=["prediction"]
 commit("warm_up", answer=None, confidence=None, variant=None, answers=4)
 
 
-# %% tags=["demonstration", "needs:first-gradient", "needs:leaves-and-results", "needs:first-step"]
-@reveal("warm_up", see="Two ways to empty the meter", answers=4)
+# %% tags=["demonstration", "needs:first-gradient", "needs:leaves-and-results", "needs:asking-for-gradients"]
+@reveal("warm_up", see="The fix that was half a fix", answers=4)
 def _(variant):
     names = {}
     exec(cases.warm_up(variant), names)
-    w, x = names["w"], names["x"]
-    print("x is a leaf because no recorded operation made it; it is not tracked, so its .grad stays None.")
-    return [w.grad.item(), x.grad, x.is_leaf, w.item()]
+    w, x, slope = names["w"], names["x"], names["slope"]
+    print("x is a leaf: no recorded operation made it. autograd.grad() handed over a slope and left w.grad as it was.")
+    return [w.grad.item(), x.is_leaf, slope.item(), w.item()]
 
 
 # %% [markdown]
@@ -380,7 +380,7 @@ def _():
 # The call that hands gradients over, from the unit before, uses no meter. `torch.autograd.grad(loss, tensors)` hands the
 # gradients back and leaves every `.grad` alone:
 
-# %% tags=["demonstration", "teaches:gradients-handed-back", "form:worked", "needs:first-gradient", "needs:running-total"]
+# %% tags=["demonstration", "needs:asking-for-gradients", "needs:running-total"]
 x = torch.tensor(3.0, requires_grad=True)
 w = torch.tensor(2.0, requires_grad=True)
 print("handed back:     ", torch.autograd.grad((w * x + 1.0) ** 2, (w, x)))
@@ -391,7 +391,7 @@ print("w.grad and x.grad:", w.grad, x.grad)
 #
 # Five loops that should leave fresh gradients behind:
 
-# %% tags=["demonstration", "needs:every-leaf", "needs:clearing", "needs:gradients-handed-back"]
+# %% tags=["demonstration", "needs:every-leaf", "needs:clearing", "needs:asking-for-gradients"]
 for name, loop in cases.loops.items():
     print(name, inspect.getsource(loop), sep=": ")
 
@@ -421,7 +421,7 @@ for name, loop in cases.loops.items():
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "first_wrong", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:review", "teaches:every-leaf", "needs:gradients-handed-back", "needs:clearing"]
+# %% nbgrader={"grade": false, "grade_id": "first_wrong", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:review", "teaches:every-leaf", "needs:asking-for-gradients", "needs:clearing"]
 def first_wrong(loop):
     """For each tensor that the loop leaves with a wrong gradient, the smallest number of steps that shows it."""
     ### BEGIN SOLUTION
@@ -442,8 +442,8 @@ check("first_wrong")
 # %% [markdown]
 # ## Just enough nn and optim
 #
-# Five minutes for the two classes that every training loop uses. A *module* owns tensors: its parameters are tracked
-# leaves, and calling the module is a forward pass. `nn.Linear` computes `x @ weight.T + bias`.
+# Five minutes for the two classes of which training loops are made. A *module* owns tensors: its parameters are leaves,
+# tracked unless somebody takes the flag away, and calling the module is a forward pass. `nn.Linear` computes `x @ weight.T + bias`.
 
 # %% tags=["demonstration", "teaches:modules-and-optimizers", "form:worked", "needs:leaves-and-results"]
 torch.manual_seed(0)
@@ -844,8 +844,8 @@ def _():
 # %% [markdown]
 # SGD, Adam and most other optimizers pass over a parameter whose `.grad` is `None`. One of zeros takes part in the
 # step: momentum coasts on, Adam's average remembers, decay shrinks the weight whatever the slope. Of the four here
-# plain SGD alone leaves it where it is. So under the other three the two ways of clearing part company for every weight
-# that the next `backward()` does not reach.
+# plain SGD alone leaves it where it is. So under the other three it matters, for a weight that the next `backward()`
+# does not reach, in which of the two ways it was cleared.
 
 # %% [markdown]
 # ### Exercise: a frozen step (depth, repair)
@@ -947,9 +947,9 @@ def _():
 # past.
 #
 # Some gradients have a past. With `create_graph=True` the backward pass is recorded like a forward pass, so that one
-# can take the gradient of a gradient:
+# can take the gradient of a gradient, as the unit before did in *Slopes of slopes*:
 
-# %% tags=["demonstration", "teaches:gradients-with-history", "form:worked", "needs:gradients-handed-back"]
+# %% tags=["demonstration", "needs:slopes-of-slopes", "needs:asking-for-gradients"]
 w = torch.tensor(2.0, requires_grad=True)
 (slope,) = torch.autograd.grad(w**3, w, create_graph=True)
 print("the gradient:    ", slope)
@@ -1004,7 +1004,7 @@ def broken_diary(model, backward, steps):
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "diary", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:review", "teaches:snapshots", "needs:gradients-with-history", "needs:clearing", "needs:modules-and-optimizers"]
+# %% nbgrader={"grade": false, "grade_id": "diary", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:review", "teaches:snapshots", "needs:slopes-of-slopes", "needs:clearing", "needs:modules-and-optimizers"]
 def diary(model, backward, steps):
     """The gradients of each step and their norms, each as a list of dicts by parameter name."""
     ### BEGIN SOLUTION
@@ -1044,7 +1044,7 @@ print("mean over nothing:", F.cross_entropy(flat[:3], nothing).item())
 print("sum over nothing: ", F.cross_entropy(flat[:3], nothing, reduction="sum").item())
 
 # %% [markdown]
-# The number of valid tokens differs from batch to batch, even where the batches have equal shapes. Several libraries
+# The number of valid tokens may differ from batch to batch, even where the batches have equal shapes. Several libraries
 # for training have divided by the number of batches here; the end of this unit links to them.
 #
 # One more tool: `torch.nn.utils.clip_grad_norm_(parameters, max_norm)` shortens all gradients together if their
@@ -1165,8 +1165,8 @@ check("pendulum")
 
 # %% [markdown]
 # With momentum 1 on `0.5 * w**2` two steps in a row are tied by `w_next - 2 * w + w_before = -lr * w`. For a learning
-# rate below 4 a cosine solves that, and its period follows from the learning rate alone; from 4 on the swing grows
-# without end. The measured period comes from the passages through 0:
+# rate between 0 and 4 a cosine solves that, and its period follows from the learning rate alone; from 4 on the swing
+# grows without end. The measured period comes from the passages through 0:
 
 # %% tags=["demonstration", "teaches:momentum", "form:worked", "needs:never-clearing"]
 path = path_of("never", steps=400)

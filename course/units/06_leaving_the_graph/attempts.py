@@ -197,6 +197,19 @@ def evaluate(model, loss_fn, batches):
     return total / rows
 
 
+@alternative("all outputs and targets behind one another, one loss")
+def evaluate(model, loss_fn, batches):
+    in_training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        with torch.no_grad():
+            pairs = [(model(x), y) for x, y in batches]
+            return loss_fn(*map(torch.cat, zip(*pairs))).item()
+    finally:
+        for module in in_training:
+            module.training = True
+
+
 @alternative("a decorated helper, and an exit stack")
 def evaluate(model, loss_fn, batches):
     @torch.no_grad()
@@ -356,6 +369,27 @@ def evaluate(model, loss_fn, batches):
         model.train(training)
 
 
+@misconception(
+    "S28",
+    "The flags of the modules at the first level were put back. eval() reached those inside them too, and these stay "
+    "in evaluation. Which modules does children() leave out that modules() names?",
+    variant="first level alone",
+)
+def evaluate(model, loss_fn, batches):
+    in_training = [module for module in (model, *model.children()) if module.training]
+    total = rows = 0
+    model.eval()
+    try:
+        with torch.no_grad():
+            for x, y in batches:
+                total += loss_fn(model(x), y).item() * len(y)
+                rows += len(y)
+        return total / rows
+    finally:
+        for module in in_training:
+            module.training = True
+
+
 @misconception("S29")
 def evaluate(model, loss_fn, batches):
     in_training = [module for module in model.modules() if module.training]
@@ -368,6 +402,75 @@ def evaluate(model, loss_fn, batches):
     for module in in_training:
         module.training = True
     return total / rows
+
+
+@misconception(
+    "S29",
+    "One flag was remembered, that of the whole model, and it is put back in a line that an error skips. A part that "
+    "was in evaluation is in training now, and after an error everything is in evaluation. Which lines of this call "
+    "does an error in a batch leave out?",
+    variant="one flag, and no finally",
+)
+def evaluate(model, loss_fn, batches):
+    was = model.training
+    total = rows = 0
+    model.eval()
+    with torch.no_grad():
+        for x, y in batches:
+            total += loss_fn(model(x), y).item() * len(y)
+            rows += len(y)
+    model.train(was)
+    return total / rows
+
+
+@misconception(
+    "S29",
+    "Everything is in training after this call, whatever it was in before, and in evaluation where an error came out: "
+    "the line with train() is skipped then. Which lines of this call does an error in a batch leave out?",
+    variant="train(), and no finally",
+)
+def evaluate(model, loss_fn, batches):
+    total = rows = 0
+    model.eval()
+    with torch.no_grad():
+        for x, y in batches:
+            total += loss_fn(model(x), y).item() * len(y)
+            rows += len(y)
+    model.train()
+    return total / rows
+
+
+@misconception("S49")
+def evaluate(model, loss_fn, batches):
+    in_training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        with torch.no_grad():
+            rows = sum(len(y) for _, y in batches)
+            return sum(loss_fn(model(x), y).item() * len(y) for x, y in batches) / rows
+    finally:
+        for module in in_training:
+            module.training = True
+
+
+@misconception(
+    "S49",
+    "The batches were counted with len(), and an iterator has no length: a TypeError comes out. What does the loop "
+    "itself see of every batch, so that it can count?",
+    variant="len() of an iterator",
+)
+def evaluate(model, loss_fn, batches):
+    in_training = [module for module in model.modules() if module.training]
+    total = 0.0
+    model.eval()
+    try:
+        with torch.no_grad():
+            for x, y in batches:
+                total += loss_fn(model(x), y).item()
+        return total / len(batches)
+    finally:
+        for module in in_training:
+            module.training = True
 
 
 @misconception(
@@ -498,6 +601,16 @@ def what_grows(log):
     return {"A": "nodes", "B": "tensors", "D": "nodes", "F": "tensors", "G": "nodes"}.get(log, "nothing")
 
 
+@misconception(
+    "S09",
+    "This verdict lets nothing grow where a retained graph hangs on a loss that the list holds. It is kept whole, step "
+    "by step. Who holds the loss of the step before in this loop?",
+    variant="nothing grows",
+)
+def what_grows(log):
+    return {"A": "nodes", "B": "tensors", "F": "tensors", "G": "nodes"}.get(log, "nothing")
+
+
 @misconception("S31")
 def what_grows(log):
     return {"A": "nodes", "G": "nodes", "E": "nothing", "H": "nothing"}.get(log, "tensors")
@@ -516,6 +629,16 @@ def what_grows(log):
 )
 def what_grows(log):
     return {"A": "nodes", "B": "tensors", "D": "tensors", "G": "nodes"}.get(log, "nothing")
+
+
+@misconception(
+    "A21",
+    "This verdict has the sum of losses keep nodes alone. None of these losses has gone backward, and so nothing was "
+    "freed of what their graphs saved. What frees the tensors that a graph has saved?",
+    variant="taken for nodes",
+)
+def what_grows(log):
+    return {"A": "nodes", "B": "tensors", "D": "tensors", "F": "nodes", "G": "nodes"}.get(log, "nothing")
 
 
 @misconception("S19")
@@ -1491,6 +1614,32 @@ class quiet:
 
     def __call__(self, function):
         @functools.wraps(function)
+        def run(*args, **kwargs):
+            with self:
+                return function(*args, **kwargs)
+
+        return run
+
+
+@misconception(
+    "S22",
+    "The generator's body was recorded, for a call of a generator function runs nothing of it, and the block was over "
+    "before the first piece began. Besides, what is decorated goes by the name of its wrapper. When does the body of a "
+    "generator run?",
+    variant="block around the call, and no name",
+)
+class quiet:
+    def __init__(self):
+        self.before = []
+
+    def __enter__(self):
+        self.before.append(torch.is_grad_enabled())
+        torch.set_grad_enabled(False)
+
+    def __exit__(self, kind, error, traceback):
+        torch.set_grad_enabled(self.before.pop())
+
+    def __call__(self, function):
         def run(*args, **kwargs):
             with self:
                 return function(*args, **kwargs)

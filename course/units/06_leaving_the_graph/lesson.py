@@ -111,7 +111,7 @@ def _():
 # a copy that is on its own needs both. Here are the ways out that people use, each asked for its history and its memory:
 
 
-# %% tags=["demonstration", "teaches:ways-out", "form:worked", "needs:photocopies", "needs:gradients-handed-back"]
+# %% tags=["demonstration", "teaches:ways-out", "form:worked", "needs:photocopies", "needs:asking-for-gradients"]
 def ties(make):
     """Whether what `make(y)` returns leads back to x, and whether it shares the memory of y."""
     x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -357,9 +357,10 @@ def _():
 # %% [markdown]
 # ## A stricter door
 #
-# `inference_mode` is a block that gives up more, and saves torch some book-keeping: what is computed there has no version
-# counter. Outside, no node can save it for a `backward()`, and an edit in place or a flag raises an error. And
-# `enable_grad` does not turn recording on in it, although the switch says that it is on; in `no_grad` the same line does:
+# `inference_mode` is a block that gives up more, and saves torch some book-keeping: what is computed there has no
+# version counter. (A window on a tensor from outside is not computed, and remains as ordinary as that one.) Outside,
+# no node can save it for a `backward()`, and an edit in place or a flag raises an error. And `enable_grad` does not
+# turn recording on in it, although the switch says that it is on; in `no_grad` the same line does:
 
 # %% tags=["demonstration", "teaches:strict-blocks", "form:worked", "needs:unrecorded-blocks"]
 w = torch.tensor(3.0, requires_grad=True)
@@ -1460,8 +1461,8 @@ def broken_suspicious(train):
 # %% [markdown]
 # Write `suspicious(train)`: `True` if `train(model, optimizer, loss_fn, batches)` breaks the claim above, `False` if it
 # keeps it. It takes any `nn` model in training mode, an optimizer of `torch.optim` such as SGD or Adam, and any list of
-# batches; `beginning` and `plain` are at hand, or build your own. The twelve are there to try; the ones that you are graded on are others of their
-# kinds, some of them right.
+# batches; `beginning` and `plain` are at hand, or build your own. The twelve are there to try; you are graded on loops of
+# their kinds, other ones among them, and some of them are right.
 #
 # Some loops leave a switch as it should not be. After your call, recording is on.
 

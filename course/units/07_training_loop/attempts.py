@@ -108,12 +108,7 @@ def loop_count(variant):
     return [epochs * (rows // size + 1), passes, rows % size, 2 * epochs, passes + epochs, passes + epochs]
 
 
-@misconception(
-    "D20",
-    "The calls of the model for the held-out rows are missing here. Computing a score is a forward pass too, "
-    "recorded or not. In which line does the model meet the held-out rows?",
-    variant="validation is free",
-)
+@misconception("T01")
 def loop_count(variant):
     rows, size, part, epochs = cases.loop_sizes(variant).values()
     passes = epochs * (rows // size * (size // part) + -(-(rows % size) // part))
@@ -172,19 +167,14 @@ def epoch_batches(rows, size, seed, epoch):
     return torch.randperm(rows).split(size)
 
 
-@misconception(
-    "C16",
-    "Every epoch has the same order: the generator begins with the seed each time. The order is random once and "
-    "then never again. What else, besides the seed, tells one epoch from another?",
-    variant="one order for all epochs",
-)
+@misconception("T02")
 def epoch_batches(rows, size, seed, epoch):
     generator = torch.Generator().manual_seed(1000 * seed)
     return torch.randperm(rows, generator=generator).split(size)
 
 
 @misconception(
-    "C16",
+    "T02",
     "The batches are the same in every epoch and only change places, with the same neighbours in each. What is to "
     "be drawn anew for an epoch, the order of the batches or that of the rows?",
     variant="the batches change places",
@@ -196,7 +186,7 @@ def epoch_batches(rows, size, seed, epoch):
 
 
 @misconception(
-    "C16",
+    "T02",
     "The rows come as they lie in the table, in every epoch. A table that is sorted by label then shows one label "
     "after the other. Which line draws anything here?",
     variant="nothing is drawn",
@@ -216,23 +206,13 @@ def epoch_batches(rows, size, seed, epoch):
     return [order[start : start + size] for start in range(0, rows - size + 1, size)]
 
 
-@misconception(
-    "D55",
-    "The order was cut into so many pieces, and was to be cut into pieces of so many rows. Where both numbers "
-    "agree, nobody notices. Which of split() and chunk() takes the length of a piece?",
-    variant="so many batches",
-)
+@misconception("T03")
 def epoch_batches(rows, size, seed, epoch):
     generator = torch.Generator().manual_seed(1000 * seed + epoch)
     return torch.randperm(rows, generator=generator).chunk(size)
 
 
-@misconception(
-    "G31",
-    "Rows are drawn one by one, and each may be drawn again: some come twice, and others not at all. What does "
-    "randperm give that randint does not?",
-    variant="rows drawn twice",
-)
+@misconception("T04")
 def epoch_batches(rows, size, seed, epoch):
     generator = torch.Generator().manual_seed(1000 * seed + epoch)
     return torch.randint(rows, (rows,), generator=generator).split(size)
@@ -628,7 +608,7 @@ def expose(loop):
 
 
 @misconception(
-    "C16",
+    "T02",
     "Loop H is said to show itself in a second epoch with one batch. All rows are in that batch, and a mean does "
     "not depend on their order. How many batches must there be for an order to matter?",
     variant="H, one batch",
@@ -676,7 +656,7 @@ def expose(loop):
 
 
 @misconception(
-    "S05",
+    "T11",
     "Loop A is said to show itself in a second epoch without dropout. eval() changes what some layers do, and "
     "here no layer does anything else in it. Which layer of this model listens to train() and eval()?",
     variant="A, no dropout",
@@ -806,12 +786,7 @@ def capture(model, optimizer, generator, epoch):
     }
 
 
-@misconception(
-    "A24",
-    "The weights come back, and what the optimizer remembers does not: the first step after coming back starts "
-    "from rest. What does momentum read besides the gradient?",
-    variant="no memory of the optimizer",
-)
+@misconception("T05")
 def capture(model, optimizer, generator, epoch):
     return {
         "model": copy.deepcopy(model.state_dict()),
@@ -823,7 +798,7 @@ def capture(model, optimizer, generator, epoch):
 
 
 @misconception(
-    "C16",
+    "T06",
     "The generator was written down at the beginning of its sequence, where its seed puts it, and not at the "
     "place that it has reached. Which rows are drawn after coming back?",
     variant="the seed of the generator",
@@ -839,7 +814,7 @@ def capture(model, optimizer, generator, epoch):
 
 
 @misconception(
-    "C16",
+    "T06",
     "torch's own stream was written down at its beginning, and not at the place that it has reached: noise and "
     "dropout start over. What does a seed say about how many numbers have been drawn?",
     variant="the seed of torch",
@@ -871,12 +846,7 @@ def capture(model, optimizer, generator, epoch):
     }
 
 
-@misconception(
-    "D47",
-    "The epoch that comes back is the next one. Whoever goes on from here leaves one epoch out. Who adds the one, "
-    "the writer or the reader?",
-    variant="one epoch on",
-)
+@misconception("T08")
 def capture(model, optimizer, generator, epoch):
     return {
         "model": copy.deepcopy(model.state_dict()),
@@ -887,12 +857,7 @@ def capture(model, optimizer, generator, epoch):
     }
 
 
-@misconception(
-    "S21",
-    "The objects themselves were copied, and not what they hold. A file of objects needs their classes to be "
-    "read, and load_state_dict() wants a dict. Which method gives what an object holds, by name?",
-    variant="objects for their state",
-)
+@misconception("T07")
 def capture(model, optimizer, generator, epoch):
     return {
         "model": copy.deepcopy(model),
@@ -972,12 +937,7 @@ def fit(model, optimizer, loss_fn, train, held_out, epochs, size, part, max_norm
     return losses
 
 
-@misconception(
-    "D11",
-    "The parameters of the best epoch came back, and the running averages are those of the last one. A model "
-    "remembers more than what it learns. Which of parameters() and state_dict() names everything?",
-    variant="parameters alone",
-)
+@misconception("T10")
 def fit(model, optimizer, loss_fn, train, held_out, epochs, size, part, max_norm, seed):
     (x, y), (held_x, held_y) = train, held_out
     mode, losses = model.training, []
@@ -997,12 +957,7 @@ def fit(model, optimizer, loss_fn, train, held_out, epochs, size, part, max_norm
     return losses
 
 
-@misconception(
-    "C26",
-    "The epoch that came back is the one with the largest loss. A loss is small where a model is good. Which of "
-    "the entries of the list is the best?",
-    variant="keeps the largest loss",
-)
+@misconception("T09")
 def fit(model, optimizer, loss_fn, train, held_out, epochs, size, part, max_norm, seed):
     (x, y), (held_x, held_y) = train, held_out
     mode, losses = model.training, []
@@ -1102,12 +1057,7 @@ def fit(model, optimizer, loss_fn, train, held_out, epochs, size, part, max_norm
     return losses
 
 
-@misconception(
-    "S05",
-    "From the second epoch on the updates were made in evaluation mode: dropout rests, and running averages stand "
-    "still. Which line sets the mode, and how often does it run?",
-    variant="stays in eval",
-)
+@misconception("T11")
 def fit(model, optimizer, loss_fn, train, held_out, epochs, size, part, max_norm, seed):
     (x, y), (held_x, held_y) = train, held_out
     mode, losses = model.training, []
@@ -1149,7 +1099,7 @@ def fit(model, optimizer, loss_fn, train, held_out, epochs, size, part, max_norm
 
 
 @misconception(
-    "S04",
+    "S28",
     "The model is left in evaluation mode, and came in another. Whoever trains it next trains without dropout. "
     "Where is the mode noted in which it came?",
     variant="left in eval",
@@ -1171,7 +1121,7 @@ def fit(model, optimizer, loss_fn, train, held_out, epochs, size, part, max_norm
 
 
 @misconception(
-    "C16",
+    "T02",
     "All epochs take their rows in the order of the first one. What tells one epoch from another, besides the seed?",
     variant="the same epoch again",
 )
@@ -1554,7 +1504,7 @@ def largest_part(model, loss_fn, x, y, budget):
 
 
 @misconception(
-    "D52",
+    "T13",
     "One row fewer than would fit: the first row was paid for and not counted. For how many rows does the budget "
     "pay that is left after one?",
     variant="the first not counted",
@@ -1571,7 +1521,7 @@ def largest_part(model, loss_fn, x, y, budget):
 
 
 @misconception(
-    "D52",
+    "T13",
     "Where the budget does not come out even, one row too many: the number was rounded up. Which way must a "
     "budget be rounded?",
     variant="rounded up",
@@ -1588,7 +1538,7 @@ def largest_part(model, loss_fn, x, y, budget):
 
 
 @misconception(
-    "D52",
+    "T13",
     "A budget that is met to the byte counts as exceeded here. Does 'at most' leave out the number itself?",
     variant="less than the budget",
 )
@@ -1604,7 +1554,7 @@ def largest_part(model, loss_fn, x, y, budget):
 
 
 @misconception(
-    "G32",
+    "T12",
     "What one row costs in all was charged for each row. A part of that is paid once, however many rows there "
     "are. By how many bytes do two rows cost more than one?",
     variant="paid for each row",
@@ -1617,7 +1567,7 @@ def largest_part(model, loss_fn, x, y, budget):
 
 
 @misconception(
-    "G32",
+    "T12",
     "What is paid once was left out: the whole budget was spent on rows. What does the forward pass save that "
     "does not grow with the rows?",
     variant="not paid at all",
@@ -1650,7 +1600,7 @@ def largest_part(model, loss_fn, x, y, budget):
 
 
 @misconception(
-    "D24",
+    "T14",
     "More rows came back than there are. A budget can be larger than what all of them need. What is the largest "
     "part that x can have?",
     variant="more than there are",
@@ -1667,7 +1617,7 @@ def largest_part(model, loss_fn, x, y, budget):
 
 
 @misconception(
-    "D24",
+    "T14",
     "A part of one row came back where a single row is too much. Who relies on the number runs out of memory. "
     "What should be returned where nothing fits?",
     variant="one at least",
@@ -1681,12 +1631,7 @@ def largest_part(model, loss_fn, x, y, budget):
     return min(len(x), max(1, 1 + (budget - first) // each))
 
 
-@misconception(
-    "D50",
-    "Every number of rows was tried, one after the other, and the model was called for each. The result is right. "
-    "What do two measurements tell about all others?",
-    variant="tries every number",
-)
+@misconception("T15")
 def largest_part(model, loss_fn, x, y, budget):
     def saved(rows):
         return memory.held_by(loss_fn(model(x[:rows]), y[:rows])).bytes
@@ -1782,11 +1727,7 @@ def layer_norms(model, loss_fn, x, y):
     return norms
 
 
-@misconception(
-    "S04",
-    "The hooks are still there: every later forward pass of this model goes on filling your dict. Who takes them off?",
-    variant="hooks left on",
-)
+@misconception("T16")
 def layer_norms(model, loss_fn, x, y):
     norms = {}
 

@@ -49,9 +49,8 @@ def _(variant):
     names = {}
     exec(cases.warm_up(variant), names)
     w, score = names["w"], names["score"]
-    print(
-        "Two backward passes were added; score was not recorded, so nothing made it; zero_grad() left step() nothing."
-    )
+    print("Two backward passes add up. score was computed unrecorded, so that it is a leaf and not tracked.")
+    print("zero_grad() left no gradient, so that step() passed over w.")
     return [names["total"], score.requires_grad, score.is_leaf, w.item()]
 
 
@@ -617,8 +616,8 @@ check("expose")
 #
 # Trainings are interrupted. A *checkpoint* is what has to be written down so that a training that goes on from it is
 # the one that was never stopped, bit for bit on the same machine. `state_dict()` gives a model's parameters and buffers
-# by name, and what an optimizer remembers beside its settings; `load_state_dict()` puts it back. No `.grad` is in it,
-# and not the mode, training or evaluation.
+# by name, without buffers that were registered as `persistent=False`, and what an optimizer remembers beside its
+# settings; `load_state_dict()` puts it back. No `.grad` is in it, and not the mode, training or evaluation.
 #
 # Below, a training with momentum and dropout stops after its second step and goes on in a new model, three times: with
 # the weights alone, with the optimizer's state as well, and with the place in torch's stream of random numbers, from
@@ -844,8 +843,8 @@ def _():
 #   training mode.
 # - After each epoch compute `loss_fn` over all held-out rows in one call of the model, in evaluation mode, unrecorded.
 #   Return the list of these losses as floats.
-# - At the end the model holds all that it held after the epoch with the smallest of them, running averages included,
-#   and is in the mode, training or evaluation, in which it came.
+# - At the end the model holds all that it held after the epoch with the smallest of them, running averages included.
+#   It comes with all its modules in one mode, training or evaluation, and ends in that mode.
 #
 # There is at least one epoch. Nothing is asked about the optimizer after the call.
 
@@ -1150,8 +1149,8 @@ def _():
 #
 # `layer_norms(model, loss_fn, x, y)` returns a dict: for each layer, that is each module of the model, at any depth,
 # that has no modules in it (the model itself, if it has none), its name in `model.named_modules()` and the norm of the
-# gradient of `loss_fn(model(x), y)` at its output, as a float. The model calls each layer once. A layer whose output is
-# not tracked is left out.
+# gradient of `loss_fn(model(x), y)` at its output, as a float. The model calls each layer once, `x` is not tracked, and
+# at least one parameter is. A layer whose output is not tracked is left out.
 #
 # The `.grad` of all parameters stay as they are, and no hook is left on any module.
 #
@@ -1173,7 +1172,7 @@ def _():
 # </details>
 
 
-# %% nbgrader={"grade": false, "grade_id": "layer_norms", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:complete", "teaches:gradient-by-layer", "needs:gradients-handed-back"]
+# %% nbgrader={"grade": false, "grade_id": "layer_norms", "locked": false, "schema_version": 3, "solution": true, "task": false} tags=["tier:depth", "form:complete", "teaches:gradient-by-layer", "needs:asking-for-gradients"]
 def layer_norms(model, loss_fn, x, y):
     """The norm of the gradient at the output of each layer, by name."""
     norms = {}
@@ -1276,7 +1275,7 @@ check("contributions")
 # behind it that both read it. For the weight of the first: every route by which it moves the loss, and what autograd
 # says.
 
-# %% tags=["demonstration", "needs:route-contributions", "needs:gradients-handed-back"]
+# %% tags=["demonstration", "needs:route-contributions", "needs:asking-for-gradients"]
 torch.manual_seed(1)
 w = [torch.randn((), requires_grad=True) for _ in range(6)]
 x = torch.tensor(0.5)
@@ -1294,9 +1293,10 @@ print("autograd:", round(torch.autograd.grad(loss, w[0])[0].item(), 6))
 # %% [markdown]
 # ## What lesson 2 will add
 #
-# The loop of this unit cuts its batches by hand. PyTorch has tools for that. A `Dataset` answers two questions: how
-# many examples are there, and what is example `i`? A `DataLoader` draws the order, cuts it into batches, stacks their
-# examples, and can do so in processes of its own while the model computes. The faults stay the same.
+# The loop of this unit cuts its batches by hand. PyTorch has tools for that. A `Dataset` of the usual kind answers
+# two questions: how many examples are there, and what is example `i`? A `DataLoader` draws the order, cuts it into
+# batches, stacks their examples, and can do so in processes of its own while the model computes. The faults stay the
+# same.
 #
 # A loader that does not shuffle has nothing to draw. Does iterating over one leave torch's common stream of random
 # numbers where it was? Answer with `True` or `False`.
