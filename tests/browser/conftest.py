@@ -107,16 +107,16 @@ def jupyterlab(home: Path, folder: Path, command: list):
         process.wait(timeout=30)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lab(browser, tmp_path_factory):
-    """`run.py lab` on a learner's copy of the release, until the tests end."""
+    """`run.py lab` on a learner's copy of the release, until the module ends."""
     home = tmp_path_factory.mktemp("lab")
     folder = home / "work"
     with jupyterlab(home, folder, ["-m", "autogradlab.lab", "--folder", folder]) as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def serving(browser):
     """What starts another JupyterLab: `serving(home, folder, command)` is a context with its Server.
 
@@ -125,9 +125,9 @@ def serving(browser):
     return jupyterlab
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium."""
+    """A headless Chromium. It ends with the module: while it is there, an event loop runs in this process."""
     if CHROMIUM is None:
         pytest.skip("no Chromium on PATH: on Debian `apt install chromium`")
     expect.set_options(timeout=PATIENCE * 1000)
