@@ -1,6 +1,7 @@
 """Gates on attempts.py and the catalogue: known IDs, messages that end in a question, enough of each kind."""
 
 import ast
+import functools
 import re
 import tomllib
 from dataclasses import dataclass
@@ -55,10 +56,11 @@ def catalogue(course):
     except (OSError, tomllib.TOMLDecodeError) as error:
         place = re.search(r"at line (\d+)", str(error))
         return [Problem(file, int(place[1]) if place else 1, f"cannot be read: {error}", "Mend it")]
-    return [problem for name, entry in entries.items() for problem in _entry(course, file, name, entry)]
+    headings_of = functools.cache(lambda unit: headings(unit, course))  # hundreds of entries name a few lessons
+    return [problem for name, entry in entries.items() for problem in _entry(course, file, name, entry, headings_of)]
 
 
-def _entry(course, file, name, entry):
+def _entry(course, file, name, entry, headings_of):
     line = line_of(file, rf"\[{re.escape(name)}\]")
     if not re.fullmatch(r"[A-Z]\d\d", name) or not isinstance(entry, dict):
         yield Problem(file, line, f"{name!r} is no ID", "An ID is a letter and two digits, its entry a table [A01]")
@@ -80,7 +82,7 @@ def _entry(course, file, name, entry):
         if unit not in units(course):
             yield Problem(file, line, f"{name}: demonstration names {unit!r}, which is no unit", "Use unit#Heading")
             return
-        known = headings(unit, course)
+        known = headings_of(unit)
         if known is not None and heading not in known:
             way_out = f"Headings there: {', '.join(known) or 'none'}"
             yield Problem(file, line, f"{name}: demonstration {heading!r} is no heading of {unit}", way_out)
