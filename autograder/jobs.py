@@ -49,8 +49,8 @@ class _Process:
         except OSError:
             return
 
-    def answer(self) -> tuple[bool, object]:
-        """Whether the oldest call returned, and what; else why not. Raises EOFError where the process has ended."""
+    def answer(self) -> object:
+        """What the oldest call returned, else why it did not, a string. Raises EOFError where the process has ended."""
         try:
             return self.connection.recv()
         except OSError as error:
@@ -97,10 +97,10 @@ class Jobs:
         one = self._processes[0]
         one.ask("examine", secret)
         try:
-            returned, found = one.answer()
+            found = one.answer()
         except EOFError:
-            returned, found = False, f"its process ended with status {one.close()}"
-        if not returned:
+            found = f"its process ended with status {one.close()}"
+        if isinstance(found, str):
             raise GradingError(f"The grading engine cannot start: {found}")
         return found
 
@@ -118,7 +118,7 @@ class Jobs:
             for connection in wait(busy):
                 one = busy[connection]
                 try:
-                    _, found = one.answer()
+                    found = one.answer()
                 except EOFError:
                     lost = one.asked.popleft()
                     tries[lost] += 1
@@ -154,10 +154,10 @@ def _serve(connection: Connection, needs: str) -> None:
         return
 
 
-def _called(method, argument: object) -> tuple[bool, object]:
+def _called(method, argument: object) -> object:
     try:
-        return True, method(argument)
+        return method(argument)
     except EngineError as error:
-        return False, str(error)
+        return str(error)
     except Exception as error:  # it costs this one submission, and is said there
-        return False, f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}"

@@ -98,7 +98,7 @@ def _predicted(rows: list[dict], lesson, exercises, declared: Exercise, identifi
         one for one in lessons.attempts(lesson, exercises) if one.exercise == declared.name and one.kind == "reference"
     )
     wrong = [row for row in rows if is_unrecognised(row)]
-    if not (found := models(wrong, declared.name, reference.program, names)):
+    if not (found := models(wrong, declared, reference.program, names)):
         raise GradingError(
             f"Of {len(wrong)} answers to {declared.name} that nothing recognises, none has a variant and as many "
             "answers as there are questions written out, without anybody's name. Read them in their feedback pages."

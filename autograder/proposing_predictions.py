@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from autogradlab.exercises import Attempt
+from autogradlab.exercises import Attempt, Exercise
 from autogradlab.predictable import NoAnswer, normalise
 
 from autograder.anonymous import mentions
@@ -41,10 +41,11 @@ class Model:
     given: tuple[Given, ...]
 
 
-def models(rows: Iterable[Mapping], exercise: str, reference: Callable, names: set[str]) -> list[Model]:
+def models(rows: Iterable[Mapping], exercise: Exercise, reference: Callable, names: set[str]) -> list[Model]:
     """The models of the answers in these rows, as `records` has them, that of the most answers first.
 
-    Left out are answers that are no literals, that are more or fewer than the right ones, or that bear one of `names`.
+    Left out are answers that are no literals, to a variant that there is not, that are more or fewer than the right
+    ones, or that bear one of `names`.
     """
     left: dict[tuple[int, ...], list[Given]] = {}
     for row in rows:
@@ -86,17 +87,16 @@ def literal(code: str, name: str) -> tuple[int, tuple] | None:
     return None
 
 
-def _given(row: Mapping, exercise: str, reference: Callable) -> Given | None:
-    found = literal(row["code"], exercise)
-    if found is None:
+def _given(row: Mapping, exercise: Exercise, reference: Callable) -> Given | None:
+    variant, answers = literal(row["code"], exercise.name) or (None, ())
+    if variant is None or not 0 <= variant < exercise.variants:
         return None
-    variant, answers = found
     right = tuple(reference(variant))
     try:
-        is_comparable = len(answers) == len(right) and all(normalise(one) for one in answers)
+        written = [normalise(one) for one in answers]
     except NoAnswer:
         return None
-    return Given(row["student"], variant, answers, right) if is_comparable else None
+    return Given(row["student"], variant, answers, right) if len(written) == len(right) else None
 
 
 def _ends(function: ast.FunctionDef) -> tuple[dict[str, ast.expr], ast.expr | None]:

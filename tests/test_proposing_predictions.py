@@ -27,6 +27,11 @@ def reference(lesson):
 
 
 @pytest.fixture
+def declared(lesson):
+    return load_cases(lesson.directory / "cases.py")[EXERCISE]
+
+
+@pytest.fixture
 def right(reference):
     return reference.program
 
@@ -68,11 +73,11 @@ def test_answers_that_are_written_out_are_read_and_nothing_is_run(code, found):
     assert literal(code, "f") == found
 
 
-def test_the_model_gives_the_answers_of_all_who_have_it_and_goes_on_to_other_variants(lesson, reference, right):
+def test_the_model_gives_the_answers_of_all_who_have_it_and_goes_on_to_others(lesson, declared, reference, right):
     rows = [row(f"s{variant}", variant, swapped(right, variant)) for variant in (3, 8, 20, 41)]
     other = list(right(5))
     other[5] = 1000
-    (model, rest) = models([row("odd", 5, other), *rows], EXERCISE, right, set())
+    (model, rest) = models([row("odd", 5, other), *rows], declared, right, set())
     assert [one.student for one in model.given] == ["s3", "s8", "s20", "s41"]
     assert model.changes == {0: "right[1]", 3: "3"} and model.general == {0, 3}
     assert [one.student for one in rest.given] == ["odd"]
@@ -81,19 +86,28 @@ def test_the_model_gives_the_answers_of_all_who_have_it_and_goes_on_to_other_var
         assert [*map(normalise, attempt(variant))] == [*map(normalise, swapped(right, variant))]
 
 
-def test_what_no_change_explains_is_known_for_the_variants_of_the_class_alone(lesson, reference, right):
+def test_what_no_change_explains_is_known_for_the_variants_of_the_class_alone(lesson, declared, reference, right):
     given = {variant: [*right(variant)[:5], noise] for variant, noise in ((3, 901), (8, 77), (20, 1234))}
-    (model,) = models([row(str(one), one, answers) for one, answers in given.items()], EXERCISE, right, set())
+    (model,) = models([row(str(one), one, answers) for one, answers in given.items()], declared, right, set())
     assert model.general == set() and len(model.given) == 3
     attempt = as_program(lesson, program(model, EXERCISE, reference))
     assert {variant: attempt(variant) for variant in given} == given
     assert [*map(normalise, attempt(50))] == [*map(normalise, right(50))]
 
 
-def test_what_cannot_be_compared_or_bears_a_name_is_left_out(right):
+def test_what_cannot_be_compared_or_bears_a_name_is_left_out(declared, right):
     short, named = list(right(3))[:-1], ["Ada Lovelace", *right(3)[1:]]
     rows = [row("a", 3, short), row("b", 3, named), row("c", 3, list(right(3)))]
-    assert models(rows, EXERCISE, right, {"lovelace"}) == []
+    assert models(rows, declared, right, {"lovelace"}) == []
+
+
+@pytest.mark.parametrize("variant", [-1, 100, 1 << 40])
+def test_a_variant_that_there_is_not_is_left_out_and_the_reference_is_not_asked(declared, right, variant):
+    asked = []
+    rows = [row("a", variant, [1, 2, 3, 4, 5, 6]), row("b", 3, swapped(right, 3))]
+    found = models(rows, declared, lambda one: asked.append(one) or right(one), set())
+    assert [one.student for model in found for one in model.given] == ["b"]
+    assert asked == [3]
 
 
 # ---------------------------------------------------------------------------------------------------- the command

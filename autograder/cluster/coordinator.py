@@ -300,7 +300,7 @@ class Cluster:
         try:
             return parcels.answer_in(await future)
         except BadParcel as error:
-            return Failed(f"{error}")
+            return Failed(str(error))
         except asyncio.CancelledError as error:
             if asyncio.current_task().cancelling():
                 raise
@@ -352,7 +352,7 @@ class Cluster:
                 self._done(tried, self._outcome(answer, one, tried))
                 one.bad = 0
             except BadParcel as error:
-                self._cannot_use(one, tried, f"{error}")
+                self._cannot_use(one, tried, str(error))
         elif isinstance(answer, Lost):
             self._try_again(tried, one.address, answer.reason)
         elif isinstance(answer, Refused):

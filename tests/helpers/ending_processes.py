@@ -15,7 +15,7 @@ class Asked(NamedTuple):
 
 
 def serve(connection: Connection, needs: str) -> None:
-    """Answer each submission with its student's name, or end."""
+    """Answer each submission with its student's name in a list, as results are one, or end."""
     while True:
         try:
             name, asked = connection.recv()
@@ -30,4 +30,4 @@ def serve(connection: Connection, needs: str) -> None:
         if asked.student.startswith("once") and not marker.exists():
             marker.touch()
             os.abort()
-        connection.send((True, asked.student))
+        connection.send([asked.student])
